@@ -268,7 +268,7 @@ static struct result write_and_compare(const struct archive_store *store, const 
     return result;
 }
 
-static struct result archive_piece(const struct permit *permit, struct log_check *check, const char *region, uint64_t piece,
+static struct result archive_piece(struct log_check *check, const char *region, uint64_t piece, struct archive_place *place_out,
                                    struct error *err)
 {
     struct buffer OWNED_BUFFER content = BUFFER(PIECE_MAX);
@@ -276,15 +276,13 @@ static struct result archive_piece(const struct permit *permit, struct log_check
     const struct archive_store *store = NULL;
     OWNED(pg_rows) *rows = NULL;
     OWNED(secret) *key = NULL;
-    struct archive_place place;
 
     TRY(store_in_use(&store, err));
     TRY(check_tiles(check, piece, err));
     TRY(published_select_entries(pg, piece * ARCHIVE_PIECE, ARCHIVE_PIECE, &rows, err));
     TRY(add_entries(rows, &content, err));
     TRY(key_of_piece(store, pg, piece, true, &key, err));
-    TRY(write_and_compare(store, region, key, buffer_bytes(&content), &place, err));
-    return archive_insert(pg, piece, &place, permit_sequence(permit), err);
+    return write_and_compare(store, region, key, buffer_bytes(&content), place_out, err);
 }
 
 struct result archive_entry_at(const struct permit *permit, struct pg *pg, int64_t wall_ms, uint64_t size, uint64_t *number_out,
@@ -294,23 +292,50 @@ struct result archive_entry_at(const struct permit *permit, struct pg *pg, int64
     return search_entry_at(pg, wall_ms, size, number_out, err);
 }
 
+static struct result note_pieces(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
+{
+    const struct archive_commit *commit = (const struct archive_commit *)(const void *)change; /* its first member */
+    const struct resource *where = permit_resource(permit, ACTION_AUDIT_ARCHIVE);
+
+    for (size_t i = 0; i < commit->count; i++) {
+        assert(strcmp(commit->places[i].region, where->region) == 0);
+        TRY(archive_insert(pg, commit->first + i, &commit->places[i], commit->sequence, err));
+    }
+    return SUCCESS;
+}
+
 struct result archive_run(const struct permit *permit, struct pg *pg, const struct archive_step *step,
-                          struct archive_progress *progress_out, struct error *err)
+                          struct archive_commit *commit_out, struct archive_progress *progress_out, struct error *err)
 {
     const struct resource *where = permit_resource(permit, ACTION_AUDIT_ARCHIVE);
     const uint64_t end = step->before < step->newest->size ? step->before : step->newest->size;
+    struct archive_commit *commit = commit_out;
+    struct result written = SUCCESS;
     OWNED(log_check) *check = NULL;
-    struct archive_progress progress = {.archived = 0};
     uint64_t piece = 0;
 
-    assert(where->kind == RESOURCE_SYSTEM && where->region[0] != '\0');
+    assert(where->kind == RESOURCE_SYSTEM && where->region[0] != '\0' && step->pieces <= ARCHIVE_PIECES_MAX);
+    *commit = (struct archive_commit){.change = {.run = note_pieces}, .sequence = permit_sequence(permit)};
     TRY(log_check_new(pg, &check, err));
     log_check_against(check, step->newest->size, &step->newest->root);
     TRY(archive_next_piece(pg, &piece, err));
-    for (; progress.archived < step->pieces && (piece + 1) * ARCHIVE_PIECE <= end; piece++, progress.archived++)
-        TRY(archive_piece(permit, check, where->region, piece, err));
-    progress.next = piece * ARCHIVE_PIECE;
-    progress.is_done = (piece + 1) * ARCHIVE_PIECE > end;
-    *progress_out = progress;
+    commit->first = piece;
+    for (; written.ok && commit->count < step->pieces && (piece + 1) * ARCHIVE_PIECE <= end; piece += written.ok) {
+        written = archive_piece(check, where->region, piece, &commit->places[commit->count], err);
+        commit->count += written.ok;
+    }
+    if (commit->count == 0) TRY(written);
+    progress_out->archived = commit->count;
+    progress_out->next = piece * ARCHIVE_PIECE;
+    progress_out->is_done = (piece + 1) * ARCHIVE_PIECE > end;
     return SUCCESS;
+}
+
+void archive_drop(const struct archive_commit *commit)
+{
+    const struct archive_store *store = NULL;
+    struct error ignored = {0};
+
+    for (size_t i = 0; i < commit->count && store_in_use(&store, &ignored).ok; i++)
+        (void)store->remove(store->context, &commit->places[i], &ignored).ok; /* what stays is ciphertext that no row names */
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "audit/permit.h"
+#include "audit/sequencer.h"
 #include "audit/signed_checkpoint.h"
 #include "crypto/secret.h"
 #include "storage/blob_content.h"
@@ -17,7 +18,8 @@ struct keyd_client;
 
 extern const struct pg_table audit_archive_table, audit_check_table;
 
-#define ARCHIVE_PIECE 4096 /* entries; a multiple of a tile */
+#define ARCHIVE_PIECE      4096 /* entries; a multiple of a tile */
+#define ARCHIVE_PIECES_MAX 8    /* that one change notes */
 
 /** Where a piece is. */
 struct archive_place {
@@ -38,6 +40,8 @@ struct archive_store {
     void *context;
     struct result (*write)(void *context, const char *region, const struct secret *key, struct bytes content,
                            struct archive_place *place_out, struct error *err);
+    /** An object that no row names. */
+    struct result (*remove)(void *context, const struct archive_place *place, struct error *err);
     /** ERROR_CORRUPT: the object is damaged or missing. ERROR_UNAVAILABLE: it can't be read now. */
     struct result (*read)(void *context, const struct archive_place *place, const struct secret *key,
                           const struct archive_range *range, struct error *err);
@@ -52,18 +56,27 @@ RESULT archive_entry_at(const struct permit *permit, struct pg *pg, int64_t wall
 
 struct archive_step {
     uint64_t before; /* entries from this number on are left out */
-    uint64_t pieces; /* at most so many */
+    uint64_t pieces; /* at most so many, and at most ARCHIVE_PIECES_MAX */
     const struct signed_checkpoint *newest;
 };
 struct archive_progress {
-    uint64_t archived; /* pieces that this call has archived */
-    uint64_t next;     /* the first entry that is in no piece */
+    uint64_t archived; /* pieces that this call has written */
+    uint64_t next;     /* the first entry that is in no piece, once they are noted */
     bool is_done;      /* no whole piece is left before `before` */
 };
+/** A change: notes the pieces that archive_run() has written. Its event is decided again under the epoch of the commit, so what a newer policy set forbids is not noted. */
+struct archive_commit {
+    struct change change;
+    size_t count;
+    uint64_t first, sequence;                        /* the number of the first piece; of the event that began it */
+    struct archive_place places[ARCHIVE_PIECES_MAX]; /* one behind the other */
+};
 /**
- * Archives the next pieces: writes each one, reads it back, compares it with the entries and these with the tree, and then notes it. Idempotent. The
- * permit is for audit.archive, and has the region. Connections need audit_archive_table, audit_check_table, audit_tree_table, audit_subject_table and
- * published_table.
+ * Writes the next pieces: each one is written, read back, and compared with the entries and these with the tree. They count once the commit is recorded; if that is refused, call archive_drop(). A piece that can't
+ * be written ends the call, without an error if earlier ones could. The permit is for audit.archive, and has the region. Connections need audit_archive_table, audit_check_table, audit_tree_table, audit_subject_table
+ * and published_table.
  */
-RESULT archive_run(const struct permit *permit, struct pg *pg, const struct archive_step *step,
+RESULT archive_run(const struct permit *permit, struct pg *pg, const struct archive_step *step, struct archive_commit *commit_out,
                    struct archive_progress *progress_out, struct error *err) __attribute__((nonnull));
+/** Removes the objects of a commit that was refused; never after one whose fate is not known. */
+void archive_drop(const struct archive_commit *commit) __attribute__((nonnull));

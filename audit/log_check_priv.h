@@ -22,7 +22,9 @@ struct log_check {
     struct log_tiles tiles;
     uint64_t size; /* of the log whose root is known */
     struct merkle_hash root;
-    uint64_t unreadable; /* signed entries that this program can't read as events */
+    uint64_t unreadable;                /* signed entries that this program can't read as events */
+    const struct rights_cursor *rights; /* while rights are checked */
+    bool looks_without_index;
 
     /* Of the tile that is being checked. */
     struct archived_leaves *archived; /* leaves that are not in the rows; kept for the other checks of this tile */
@@ -112,7 +114,6 @@ RESULT log_check_notes(struct log_check *check, const struct log_keys *keys, str
 struct row_findings {
     uint64_t count;
     uint64_t untold; /* about persons of SCIM, and groups of logins, from an earlier version */
-    bool doubts;     /* the index of searches is whole, so a role or a robot that is found is believed no longer */
     char first[400]; /* what it was: a name and a fault */
 };
 struct tag_cursor {
@@ -130,14 +131,13 @@ struct binding_cursor {
 RESULT log_check_tags(struct log_check *check, struct tag_cursor *cursor, size_t *count_out, struct row_findings *findings,
                       struct error *err);
 /**
- * The same for the bindings that give rights now: an event has granted each, with this subject and end, and none has ended it. With findings->doubts, gateways believe such a row
- * no longer.
+ * The same for the bindings that give rights now: an event has granted each, with this subject and end, and none has ended it. Gateways believe such a row no longer.
  */
 RESULT log_check_bindings(struct log_check *check, struct binding_cursor *cursor, size_t *count_out,
                           struct row_findings *findings, struct error *err);
 
 struct rights_cursor {
-    const struct term_findings *terms; /* of this round: while there are any, no row is doubted */
+    struct sequencer *sequencer; /* records each doubt */
     struct binding_cursor binding, robot;
     bool has_robots; /* the bindings are done */
 };
@@ -189,6 +189,12 @@ struct check_found {
 };
 /** The last event of this kind, by the index of searches. */
 RESULT check_find_last(struct log_check *check, const struct check_wanted *wanted, struct check_found *found, struct error *err);
+/** The same without the index of searches: reads the actions of the whole log. */
+RESULT check_find_without_index(struct log_check *check, const struct check_wanted *wanted, struct check_found *found,
+                                struct error *err);
+/** Sets *found if the entry is the wanted event. */
+RESULT check_look_at(struct log_check *check, uint64_t sequence, const struct check_wanted *wanted, struct check_found *found,
+                     struct error *err);
 /** A word of a detail, from 0 on; "" if it has fewer. */
 const char *check_word_at(const char *detail, unsigned place, char *word, size_t room);
 /** What follows this beginning of a word of a detail; NULL: no word begins so. A view up to the next blank. */
@@ -197,7 +203,7 @@ const char *check_word_after(const char *detail, const char *begins);
 bool check_end_is_told(const struct check_found *found, int64_t end_ms);
 /** Whether the robot was revoked, or was the administrator that the server made, and another one took its place. */
 RESULT check_is_ended(struct log_check *check, const char *robot, bool *is_ended_out, struct error *err);
-/** check_note_row() for a role or a robot, which gateways believe no longer then. */
+/** check_note_row() for a role or a robot, which gateways believe no longer then: an event tells so first. */
 RESULT check_doubt(struct log_check *check, struct row_findings *findings, const char *kind, const struct uuid *id,
                    const char *fault, struct error *err);
 /** Waits until the index has all events that are there now, as it mostly has within a second. */
@@ -226,8 +232,14 @@ RESULT check_load_tags(struct pg *pg, const struct tag_cursor *after, struct pg_
 /** The digest of one tag; no row if there is no such tag. */
 RESULT check_load_tag(struct pg *pg, const struct uuid *repository, const char *tag, struct pg_rows **rows_out,
                       struct error *err);
-/** A row that is not what events tell. */
-RESULT check_doubt_row(struct pg *pg, const struct uuid *id, struct error *err);
+/** Whether it is a role or a robot that gateways believe. */
+RESULT check_load_believed(struct pg *pg, const struct uuid *id, bool *is_believed_out, struct error *err);
+/** A row that is not what events tell; `sequence` is of the event that doubts it. */
+RESULT check_doubt_row(struct pg *pg, const struct uuid *id, uint64_t sequence, struct error *err);
+#define CHECK_LIKELY_MAX 64
+/** The newest CHECK_LIKELY_MAX entries of a range that may be the wanted event, by what their bytes hold; newest first. */
+RESULT check_load_likely(struct pg *pg, const struct check_wanted *wanted, uint64_t first, uint64_t end,
+                         struct pg_rows **rows_out, struct error *err);
 /** Id and digests of both secrets of robots that may come in; of one robot, if `only` is not NULL. */
 RESULT check_load_robots(struct pg *pg, const struct binding_cursor *after, const struct uuid *only, struct pg_rows **rows_out,
                          struct error *err);

@@ -76,7 +76,10 @@ static struct result confirm(struct log_check *check, const struct uuid *id, con
 
     uuid_format(id, text);
     TRY(check_await_index(check, &is_known, err));
-    if (is_known) TRY(judge(check, text, row, fault_out, err));
+    check->looks_without_index = true; /* which may have holes since the round began */
+    const struct result judged = is_known ? judge(check, text, row, fault_out, err) : SUCCESS;
+    check->looks_without_index = false;
+    TRY(judged);
     TRY(check_load_robots(check->tiles.pg, &(struct binding_cursor){false, {{0}}}, id, &rows, err));
     if (!is_known || pg_rows_count(rows) == 0) {
         *fault_out = NULL;
@@ -126,7 +129,7 @@ struct result log_check_rights(struct log_check *check, struct rights_cursor *cu
                                struct row_findings *findings, struct error *err)
 {
     *count_out = 0;
-    findings->doubts = cursor->terms->missing == 0;
+    check->rights = cursor;
     if (!cursor->has_robots) TRY(log_check_bindings(check, &cursor->binding, count_out, findings, err));
     if (*count_out > 0) return SUCCESS;
     cursor->has_robots = true;

@@ -69,8 +69,8 @@ static bool is_wanted(const struct leaf *leaf, const struct check_wanted *wanted
     return false;
 }
 
-static struct result look_at(struct log_check *check, uint64_t sequence, const struct check_wanted *wanted,
-                             struct check_found *found, struct error *err)
+struct result check_look_at(struct log_check *check, uint64_t sequence, const struct check_wanted *wanted,
+                            struct check_found *found, struct error *err)
 {
     OWNED(pg_rows) *rows = NULL;
     OWNED(archived_leaves) *archived = NULL;
@@ -102,7 +102,7 @@ static struct result look_into_block(struct log_check *check, const struct pg_ro
     }
     for (unsigned place = POSTING_BLOCK; place-- > 0 && !found->is_found;)
         if (posting_has(&places, place) && (wanted->before == 0 || first + place < wanted->before))
-            TRY(look_at(check, first + place, wanted, found, err));
+            TRY(check_look_at(check, first + place, wanted, found, err));
     return SUCCESS;
 }
 
@@ -115,6 +115,7 @@ struct result check_find_last(struct log_check *check, const struct check_wanted
                              has_name ? search_key(SEARCH_RESOURCE, bytes_of_text(wanted->name)) : word};
     int64_t before = wanted->before == 0 ? INT64_MAX : (int64_t)((wanted->before - 1) / POSTING_BLOCK) + 1;
 
+    if (check->looks_without_index) return check_find_without_index(check, wanted, found, err);
     *found = (struct check_found){.is_found = false};
     for (size_t count = 1; count > 0 && !found->is_found;) {
         OWNED(pg_rows) *rows = NULL;
@@ -175,19 +176,6 @@ struct result check_await_index(struct log_check *check, bool *is_there_out, str
 void check_note_row(struct row_findings *findings, const char *kind, const char *name, const char *fault)
 {
     if (findings->count++ == 0) (void)snprintf(findings->first, sizeof findings->first, "the %s %.200s: %s", kind, name, fault);
-}
-
-struct result check_doubt(struct log_check *check, struct row_findings *findings, const char *kind, const struct uuid *id,
-                          const char *fault, struct error *err)
-{
-    char text[UUID_TEXT_SIZE];
-    bool is_known = false;
-
-    uuid_format(id, text);
-    TRY(check_await_index(check, &is_known, err)); /* somebody may have begun to make the index anew */
-    if (!is_known) return SUCCESS;
-    check_note_row(findings, kind, text, fault);
-    return findings->doubts ? check_doubt_row(check->tiles.pg, id, err) : SUCCESS;
 }
 
 /*
@@ -382,7 +370,10 @@ static struct result check_binding(struct log_check *check, const struct pg_rows
     if (fault == NULL) return SUCCESS;
     TRY(check_await_index(check, &is_known, err));
     if (!is_known) return SUCCESS;
-    TRY(judge_binding(check, &row, &fault, err));
+    check->looks_without_index = true; /* which may have holes since the round began */
+    const struct result judged = judge_binding(check, &row, &fault, err);
+    check->looks_without_index = false;
+    TRY(judged);
     TRY(check_load_live(check->tiles.pg, &id, &is_live, err));
     return fault != NULL && is_live ? check_doubt(check, findings, "binding", &id, fault, err) : SUCCESS;
 }

@@ -54,7 +54,18 @@ static const struct pg_statement check_bindings_sql = {
     "SELECT binding_id, role, holder, scope, coalesce(identity, ''), expires_at FROM audit_dump_binding WHERE is_live AND ($1 IS NULL OR binding_id > $1)"
     " ORDER BY binding_id LIMIT 16",
     "uuid", "uuid text text text text timestamptz"};
-static const struct pg_statement check_doubt_row_sql = {"check_doubt_row", "SELECT doubt_row($1)", "uuid", "bool"};
+static const struct pg_statement check_doubt_row_sql = {"check_doubt_row", "SELECT doubt_row($1, $2)", "uuid int8", "bool"};
+static const struct pg_statement check_believed_sql = {
+    "check_believed",
+    "SELECT NOT EXISTS (SELECT FROM doubted_row WHERE id = $1)"
+    " AND (EXISTS (SELECT FROM binding WHERE binding_id = $1) OR EXISTS (SELECT FROM robot WHERE robot_id = $1))",
+    "uuid", "bool"};
+/* Bytes that were released are read from their region. */
+static const struct pg_statement check_likely_sql = {
+    "check_likely",
+    "SELECT seq FROM audit_entry WHERE seq >= $1 AND seq < $2 AND outcome = 'allowed' AND (leaf = '' OR position(convert_to($3, 'UTF8') IN leaf) > 0"
+    " AND position(convert_to($4, 'UTF8') IN leaf) > 0 AND position(convert_to($5, 'UTF8') IN leaf) > 0) ORDER BY seq DESC LIMIT 64",
+    "int8 int8 text text text", "int8"};
 static const struct pg_statement check_robots_sql = {
     "check_robots",
     "SELECT robot_id, secret, coalesce(previous, ''), expires_at FROM audit_robot"
@@ -94,7 +105,7 @@ static const struct pg_statement check_group_sql = {
 static const struct pg_statement *const statements[] = {
     &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql,
     &check_size_sql, &check_tags_sql, &check_tag_sql, &check_bindings_sql, &check_live_sql, &check_blocks_sql,
-    &check_doubt_row_sql, &check_robots_sql, &check_logins_sql,
+    &check_doubt_row_sql, &check_believed_sql, &check_likely_sql, &check_robots_sql, &check_logins_sql,
     &check_persons_sql, &check_person_sql, &check_links_sql, &check_link_sql, &check_link_of_sql, &check_tellings_sql, &check_groups_sql, &check_group_sql,
 };
 /* clang-format on */
@@ -214,11 +225,36 @@ struct result check_load_bindings(struct pg *pg, const struct binding_cursor *af
     return pg_run(pg, &check_bindings_sql, &arguments, rows_out, err);
 }
 
-struct result check_doubt_row(struct pg *pg, const struct uuid *id, struct error *err)
+struct result check_load_likely(struct pg *pg, const struct check_wanted *wanted, uint64_t first, uint64_t end,
+                                struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)first);
+    pg_add_int8(&arguments, (int64_t)end);
+    pg_add_text(&arguments, wanted->action);
+    pg_add_text(&arguments, wanted->word);
+    pg_add_text(&arguments, wanted->also == NULL ? wanted->word : wanted->also);
+    return pg_run(pg, &check_likely_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_believed(struct pg *pg, const struct uuid *id, bool *is_believed_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, id);
+    TRY(pg_run(pg, &check_believed_sql, &arguments, &rows, err));
+    *is_believed_out = pg_bool(rows, 0, 0);
+    return SUCCESS;
+}
+
+struct result check_doubt_row(struct pg *pg, const struct uuid *id, uint64_t sequence, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_uuid(&arguments, id);
+    pg_add_int8(&arguments, (int64_t)sequence);
     return pg_run(pg, &check_doubt_row_sql, &arguments, NULL, err);
 }
 

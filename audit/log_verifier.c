@@ -71,7 +71,7 @@ static struct result begin_round(struct log_verifier *verifier, struct error *er
     verifier->payloads_are_reported = verifier->facts_are_reported = verifier->terms_are_reported = verifier->rows_are_reported =
         false;
     verifier->tag = (struct tag_cursor){0};
-    verifier->rights = (struct rights_cursor){.terms = &verifier->terms};
+    verifier->rights = (struct rights_cursor){.sequencer = verifier->options.sequencer};
     verifier->scim = SCIM_CURSOR_FIRST;
     verifier->run = (struct run_cursor){.last = -1};
     verifier->done = verifier->notes = 0;

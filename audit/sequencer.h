@@ -24,7 +24,7 @@ enum change_invalidation {
     CHANGE_INVALIDATES_NOTHING     /* nothing that is cached: sessions and blobs */
 };
 
-#define AUDIT_CHANGES_TOGETHER 8
+#define AUDIT_CHANGES_TOGETHER 32
 
 /** A short change, made in the same transaction as its event. */
 struct change {
@@ -157,7 +157,7 @@ void sequencer_count_refused(struct sequencer *sequencer);
 
 struct keyd_identity;
 
-#define SEQUENCER_TABLES_MAX 80 /* of statements; a gateway has 77 */
+#define SEQUENCER_TABLES_MAX 80 /* of statements; a gateway has 78 */
 
 struct sequencer_options {
     const char *conninfo; /* PostgreSQL, as the application's role */

@@ -15,6 +15,8 @@ extern const struct pg_table binding_table;
 /** The statements that all changes of robots, bindings and issuers share. */
 extern const struct pg_table rights_table;
 
+#define BINDING_IS_THERE "that role is given on that scope already" /* the conflict */
+
 /**
  * Grants a role under a permit for ACTION_BINDING_CREATE on the scope. binding_create_init() generates the id; scope,
  * organisation, project and pattern come from the permit. ERROR_CONFLICT if the principal has the role already,

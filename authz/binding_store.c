@@ -201,7 +201,9 @@ static struct result check_second_officer(struct pg *pg, const struct binding_cr
     struct pg_arguments arguments = {0};
     char key[PRINCIPAL_KEY_SIZE];
 
-    if (binding->role != ROLE_SECURITY_OFFICER || binding->kind != PRINCIPAL_EXTERNAL) return SUCCESS;
+    if (binding->role != ROLE_SECURITY_OFFICER) return SUCCESS;
+    TRY(rights_trust_officers(pg, &binding->organisation, err));
+    if (binding->kind != PRINCIPAL_EXTERNAL) return SUCCESS;
     binding_grantee_key(binding, key);
     for (size_t i = 0; i < count; i++) separate[i] = bytes_of_text(create->separate->keys[i]);
     pg_add_uuid(&arguments, or_null(&binding->organisation));
@@ -222,7 +224,6 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     const struct authz_binding *binding = &create->binding;
     OWNED(pg_rows) *rows = NULL;
     struct pg_arguments arguments = {0};
-
     bool is_given = false;
 
     TRY(check_scope(binding, err));
@@ -245,7 +246,7 @@ struct result binding_row_insert(struct pg *pg, struct binding_create *create, s
     pg_add_text(&arguments, binding->granting_person.key[0] == '\0' ? NULL : text_or_null(create->granter_issuer));
     pg_add_bytes(&arguments, (struct bytes){create->salt, sizeof create->salt});
     TRY(pg_run(pg, &binding_insert_sql, &arguments, &rows, err));
-    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, "that role is given on that scope already");
+    if (pg_rows_count(rows) == 0) return failure(err, ERROR_CONFLICT, BINDING_IS_THERE);
     create->binding.expires_ms = pg_is_null(rows, 0, 0) ? 0 : pg_time_ms(rows, 0, 0);
     return rights_raise_binding(pg, &binding->id, err);
 }

@@ -39,6 +39,12 @@ RESULT rights_count_administrators(struct pg *pg, int64_t *count_out, struct err
  */
 RESULT rights_keep_administrator(struct pg *pg, int64_t before, struct error *err) __attribute__((nonnull));
 
+/**
+ * Before a security officer is appointed there. ERROR_CONFLICT while the row of one is doubted: nobody's rights come from it, so it would seem that there is none, and
+ * one administrator could appoint the first one alone.
+ */
+RESULT rights_trust_officers(struct pg *pg, const struct uuid *organisation, struct error *err) __attribute__((nonnull));
+
 /** What ends: one of the three; the others are NULL. */
 struct officer_end {
     const struct uuid *binding, *robot, *issuer;

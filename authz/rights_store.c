@@ -110,6 +110,12 @@ static const struct pg_statement rights_last_officers_sql = {
     " SELECT count(*) FROM lost WHERE granted_by <> $4 AND coalesce(giver <> " PERSON_BEHIND("$4") ", true) AND NOT EXISTS"
     " (SELECT FROM live WHERE NOT is_out AND live.organisation_id IS NOT DISTINCT FROM lost.organisation_id AND live.binding_id NOT IN (SELECT binding_id FROM lost))",
     "uuid uuid uuid text", "int8"};
+static const struct pg_statement rights_doubted_officers_sql = {
+    "rights_doubted_officers",
+    "SELECT count(*) FROM binding b LEFT JOIN robot r USING (robot_id) WHERE b.revoked_at IS NULL AND b.role = 'security-officer'"
+    " AND (b.expires_at IS NULL OR b.expires_at > now()) AND r.revoked_at IS NULL"
+    " AND ($1::uuid IS NULL OR b.organisation_id IS NULL OR b.organisation_id = $1) AND " IS_DOUBTED,
+    "uuid", "int8"};
 #define THERE_AT(time) "created_at <= " time " AND (revoked_at IS NULL OR revoked_at > " time ")"
 /* A rotation gives the robot another end, so the end of then is not known: it counts as if it had not come. */
 static const struct pg_statement history_robot_sql = {
@@ -124,7 +130,7 @@ static const struct pg_statement history_bindings_sql = {
     " ORDER BY organisation_id NULLS FIRST, binding_id LIMIT 2 * $6",
     "uuid text text uuid timestamptz int8", BINDING_TYPES};
 static const struct pg_statement *const statements[] = {
-    &rights_raise_epoch_sql, &rights_raise_all_sql, &rights_raise_binding_sql, &rights_give_robot_sql, &rights_give_subject_sql, &rights_give_all_sql, &rights_administrators_sql, &rights_last_officers_sql, &history_robot_sql, &history_bindings_sql,
+    &rights_raise_epoch_sql, &rights_raise_all_sql, &rights_raise_binding_sql, &rights_give_robot_sql, &rights_give_subject_sql, &rights_give_all_sql, &rights_administrators_sql, &rights_last_officers_sql, &rights_doubted_officers_sql, &history_robot_sql, &history_bindings_sql,
 };
 /* clang-format on */
 const struct pg_table rights_table = PG_TABLE(statements);
@@ -290,6 +296,20 @@ struct result rights_keep_officer(struct pg *pg, const struct officer_end *end, 
     return failure(
         err, ERROR_CONFLICT,
         "this is the last security officer of its scope, and another person has appointed it: appoint another one first");
+}
+
+struct result rights_trust_officers(struct pg *pg, const struct uuid *organisation, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, uuid_is_nil(organisation) ? NULL : organisation);
+    TRY(pg_run(pg, &rights_doubted_officers_sql, &arguments, &rows, err));
+    if (pg_int8(rows, 0, 0) == 0) return SUCCESS;
+    return failure(
+        err, ERROR_CONFLICT,
+        "a security officer of this scope counts no longer, because its row is not what events tell: the owner of the database "
+        "mends or removes that row before another one is appointed");
 }
 
 /* ---- the past: authz/history.h ---- */

@@ -129,7 +129,7 @@ def parse():
                         help="of runs: another way to train, such as one of kubectl that waits for its job's end; may be repeated")
     parser.add_argument("--waiting", action="store_true", help="of runs: only what waiting runners cost")
     parser.add_argument("--events", type=int, action="append", help="of search and plans: a size of the log; may be repeated (default: 10^5, 10^6, 5 x 10^6; of plans 10^7)")
-    parser.add_argument("--folder", help="of search and plans: where the server has its files (default: below /var/tmp); a million events take 3 GB, their dump 2 GB")
+    parser.add_argument("--folder", help="of search and plans: where the server has its files (default: below /var/tmp); a million events take 3 GB (2 of plans), their dump 2 GB")
     parser.add_argument("--dump", type=int, metavar="SIZE", help="of search: the size at which the log is dumped and checked (default: the largest; 0: never)")
     parser.add_argument("--groups", type=int, default=10000, help="of rights: groups that have a role by a document (default: 10000)")
     parser.add_argument("--verify", action="store_true", help="of search: measure a round of the verifier through the first size; it takes long")

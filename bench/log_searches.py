@@ -28,12 +28,12 @@ def number(log, sql):
     return int(log.server.sql(sql))
 
 
-def run_as_gateway(log, name, events, seed):
+def run_as_gateway(log, name, events, seed, *more):
     keyd = next(socket for pid in log.server.processes("sijil-keyd") if (socket := option_of(pid, "--socket")))
     become, database = become_gateway(log), f"host={database_folder(log)} dbname=sijil user=sijil_app"
     origin, epoch = run_program(*become, "psql", "-XAt", "-F", " ", database, "-c",
                                 "SELECT l.origin, a.epoch FROM audit_log l, authorization_epoch a").split()
-    return subprocess.run([*become, os.path.join(BUILD, "bench", name), database, keyd, origin, str(events), epoch, str(seed)],
+    return subprocess.run([*become, os.path.join(BUILD, "bench", name), database, keyd, origin, str(events), epoch, str(seed), *more],
                           stdout=subprocess.PIPE, text=True, check=False)
 
 
@@ -44,11 +44,11 @@ def append(log, events, seed):
     return float(said.stdout.split()[0])
 
 
-def fill(log, events, seed):
-    """By COPY, while the server waits; detection begins behind the new events. Events a second."""
+def fill(log, events, seed, *more):
+    """By COPY, while the server waits; detection begins behind the new events. Events a second. With "unsearched" in `more` the index of searches gets no rows."""
     while True:
         await_index(log)
-        said = run_as_gateway(log, "log_bulk", events, seed)
+        said = run_as_gateway(log, "log_bulk", events, seed, *more)
         if said.returncode != BEHIND:
             break
     assert said.returncode == 0, said.stdout

@@ -2,7 +2,7 @@
 
 Four gateways in production mode on one database, on this machine, with the default number of workers. 25 organisations have all roles and robots; their rows are filled in,
 as years of grants would leave them, and the documents of groups are signed. Each organisation has an administrator, who gives 20 roles a second, as the default limits
-allow at most; for grants in one organisation alone, these limits are lifted. Pulls are of another organisation's robot, at half the rate that can go on for ever: until the index of searches and detection have the events. A wait counts from the
+allow at most; for grants in one organisation alone, these limits are lifted. Batches have as many roles in requests of 100. Pulls are of another organisation's robot, at half the rate that can go on for ever: until the index of searches and detection have the events. A wait counts from the
 moment at which its request was due."""
 import base64
 import concurrent.futures
@@ -21,7 +21,6 @@ from signing_keys import canonical, sign, utc
 
 GATEWAYS, BANKS, ROUNDS, GRANTS, SECONDS = 4, 25, 20, 500, 10
 ROBOTS, SUBJECTS, ISSUERS, GRANTS_OF_DOCUMENT = 10000, 25000, 1000, 64  # five roles each robot, two each subject
-GRANTERS = 8  # at a time
 SETTINGS = {"audit_verify_rest": 31536000, "reader_threads": 12, "rights_rate_per_organisation": 1000, "rights_rate_per_principal": 1000}
 SECRET = "sijil_" + "A" * 43
 DOCUMENT = "application/vnd.sijil.group-roles.v1+json"
@@ -176,33 +175,47 @@ def activations(fleet, first):
 # --- grants beside pulls -------------------------------------------------------------------------------------------------
 class Grants:
     """So many roles a second, by the administrators of so many banks in turn, through one gateway."""
+    GRANTERS = 8  # at a time
     ROLES = ("trainer", "publisher", "auditor", "promoter")  # of each robot on each project; the second one begins with number 10 * ROBOTS / BANKS of one bank
 
     def __init__(self, fleet, admins, rate, first, banks=BANKS):
         self.fleet, self.admins, self.rate, self.first, self.next, self.banks = fleet, admins, rate, first, first, banks
         self.stop, self.lock, self.done, self.said = threading.Event(), threading.Lock(), 0, None
         self.tokens = [admin.token("registry:admin:*") for admin in admins]
-        self.threads = [threading.Thread(target=self.run) for _ in range(GRANTERS)]
+        self.threads = [threading.Thread(target=self.run) for _ in range(self.GRANTERS)]
 
     def take(self):
         with self.lock:
             self.next += 1
             return self.next - 1
 
+    def link(self):
+        return http.client.HTTPSConnection("127.0.0.1", self.fleet.port, context=sijil_test.trust_in(self.fleet.ca_file), timeout=60)
+
+    def wanted(self, number):
+        bank, robots = number % self.banks, ROBOTS // BANKS * self.banks  # all that these banks have
+        robot, project = number // self.banks * BANKS % ROBOTS + bank, number // robots
+        return bank, {"robot": f"robot$bank{bank}+r{robot}", "role": self.ROLES[project // 10 % len(self.ROLES)], "scope": f"bank{bank}/p{project % 10}"}
+
+    def post(self, link, bank, path, body):
+        link.request("POST", "/api/v1/bindings" + path, json.dumps(body), {"Authorization": "Bearer " + self.tokens[bank], "Content-Type": "application/json"})
+        answer = link.getresponse()
+        said = answer.read()
+        return answer.status, said
+
+    def wait(self, number):
+        time.sleep(max(0.0, self.began + number / self.rate - time.monotonic()))
+
     def run(self):
-        link = http.client.HTTPSConnection("127.0.0.1", self.fleet.port, context=sijil_test.trust_in(self.fleet.ca_file), timeout=60)
+        link = self.link()
         while not self.stop.is_set() and self.said is None:
             number = self.take()
-            bank, robots = number % self.banks, ROBOTS // BANKS * self.banks  # all that these banks have
-            robot, project = number // self.banks * BANKS % ROBOTS + bank, number // robots
-            time.sleep(max(0.0, self.began + (number - self.first) / self.rate - time.monotonic()))
-            body = json.dumps({"robot": f"robot$bank{bank}+r{robot}", "role": self.ROLES[project // 10 % len(self.ROLES)], "scope": f"bank{bank}/p{project % 10}"})
-            link.request("POST", "/api/v1/bindings", body, {"Authorization": "Bearer " + self.tokens[bank], "Content-Type": "application/json"})
-            answer = link.getresponse()
-            said = answer.read()
+            bank, body = self.wanted(number)
+            self.wait(number - self.first)
+            status, said = self.post(link, bank, "", body)
             with self.lock:
-                self.done += answer.status == 201
-                self.said = said if answer.status != 201 else self.said
+                self.done += status == 201
+                self.said = said if status != 201 else self.said
 
     def __enter__(self):
         self.began = time.monotonic()
@@ -218,13 +231,33 @@ class Grants:
         assert self.said is None, self.said
 
 
-def grants_alone(fleet, target, admins, first, banks=BANKS):
+class Batches(Grants):
+    """As many, in requests of BATCH roles of one bank each: one client, as a nightly export of a directory sends them."""
+    GRANTERS, BATCH = 1, 100
+
+    def run(self):
+        link, sent, at = self.link(), 0, -(-self.first // self.banks)
+        while not self.stop.is_set() and self.said is None:
+            for bank in range(self.banks):
+                self.wait(sent)
+                body = {"bindings": [self.wanted(bank + self.banks * (at + place))[1] for place in range(self.BATCH)]}
+                status, said = self.post(link, bank, f"/batch?scope=bank{bank}", body)
+                sent += self.BATCH
+                self.done += json.loads(said).get("given", 0)
+                self.said = said if status != 201 else None
+                if self.stop.is_set() or self.said is not None:
+                    break
+            at += self.BATCH
+        self.next = self.banks * at
+
+
+def grants_alone(fleet, target, admins, first, banks=BANKS, kind=Grants):
     """What a grant costs all servers, without their idle work."""
     before, began = cpu_of_server(target), time.monotonic()
     time.sleep(SECONDS / 2)
     idle = (cpu_of_server(target) - before) / (time.monotonic() - began)
     before, own = cpu_of_server(target), time.process_time()
-    with Grants(fleet, admins, GRANTS, first, banks) as grants:
+    with kind(fleet, admins, GRANTS, first, banks) as grants:
         time.sleep(SECONDS)
     spent, own = cpu_of_server(target) - before - idle * grants.seconds, time.process_time() - own
     return {"per second": round(grants.done / grants.seconds), "ms of the servers": round(spent * 1000 / grants.done, 3),
@@ -248,9 +281,9 @@ def pulls(fleet, target, rate):
     return pulls_now(target, rate)
 
 
-def beside(fleet, target, rate, admins, first):
+def beside(fleet, target, rate, admins, first, kind=Grants):
     await_followers(fleet)
-    with Grants(fleet, admins, GRANTS, first) as grants:
+    with kind(fleet, admins, GRANTS, first) as grants:
         found = pulls_now(target, rate)
     return {**found, "grants a second": round(grants.done / grants.seconds), "next": grants.next}
 
@@ -265,17 +298,20 @@ def half_load(fleet, target):
 
 
 def in_turns(fleet, target, admins, first, tell):
-    """Three times each: the middle one counts."""
+    """Three times each, in changing order: the middle one counts."""
     half_load(fleet, target)
     fleet.psql.ask("ANALYZE")  # as autovacuum does it after some minutes: the log was empty a moment ago, and has plans of that time
-    rate, runs = half_load(fleet, target), {"pulls alone": [], "beside grants": []}
+    rate, runs = half_load(fleet, target), {"pulls alone": [], "beside grants": [], "beside batches": []}
     tell(f"half load: {rate:.0f} pulls a second")
-    for _ in range(3):
-        runs["pulls alone"].append(pulls(fleet, target, rate))
-        found = beside(fleet, target, rate, admins, first)
-        first = found.pop("next")
-        runs["beside grants"].append(found)
-        tell(f"{runs['pulls alone'][-1]}; beside grants: {found}")
+    for turn in range(3):
+        for name in list(runs)[turn:] + list(runs)[:turn]:
+            if name == "pulls alone":
+                found = pulls(fleet, target, rate)
+            else:
+                found = beside(fleet, target, rate, admins, first, Grants if name == "beside grants" else Batches)
+                first = found.pop("next")
+            runs[name].append(found)
+            tell(f"{name}: {found}")
     return {name: {figure: round(statistics.median(run[figure] for run in some), 2) for figure in some[0]} for name, some in runs.items()}, first
 
 
@@ -300,6 +336,10 @@ def measure(options, record, tell):
             first = found.pop("next")
             record.put("grants", str(gateways), value=found)
             tell(f"{gateways} gateways, grants alone: {found}")
+            found = grants_alone(fleet, target, admins, first, kind=Batches)
+            first = found.pop("next")
+            record.put("grants in batches", str(gateways), value=found)
+            tell(f"{gateways} gateways, grants in batches of {Batches.BATCH}: {found}")
             found = grants_alone(fleet, target, admins, first_of_one, 1)
             first_of_one = found.pop("next")
             record.put("grants in one organisation", str(gateways), value=found)

@@ -164,7 +164,8 @@ static struct result wait_for_end(const struct keyd *keyd, struct server *server
     while (sigtimedwait(&ends, NULL, &look) < 0) {
         if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs) || key_register_is_broken(keyd->keys) ||
             policy_ids_is_broken(keyd->ids) || organisation_officers_are_broken(keyd->officers) ||
-            log_rotation_is_broken(keyd->rotation) || replacements_are_broken(keyd->replacements))
+            organisation_restrictions_are_broken(keyd->restrictions) || log_rotation_is_broken(keyd->rotation) ||
+            replacements_are_broken(keyd->replacements))
             return failure(err, ERROR_UNAVAILABLE,
                            "the ledger could not be written: repair the disk; the next start "
                            "reads it");
@@ -233,12 +234,39 @@ static struct result open_key_ring(int directory, struct secret **passphrase, st
     return opened;
 }
 
+static const struct rate_limit unwraps = {"the project's keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
+
+static struct result open_log_keys(int directory, const struct keyring *keyring, struct ledger *ledger,
+                                   struct log_rotation **rotation_out, struct error *err)
+{
+    TRY(log_rotation_open(directory, keyring, rotation_out, err));
+    return log_rotation_use(*rotation_out, ledger, err);
+}
+
+/* Who restricts an organisation, and by what. */
+struct organisations {
+    struct organisation_officers *officers;
+    struct organisation_restrictions *restrictions;
+};
+
+static void organisations_done(struct organisations *organisations)
+{
+    organisation_officers_free(organisations->officers);
+    organisation_restrictions_free(organisations->restrictions);
+}
+
+static struct result open_organisations(int directory, const struct keyring *keyring, struct ledger *ledger,
+                                        struct organisations *organisations, struct error *err)
+{
+    TRY(organisation_officers_open(directory, keyring_ledger_key(keyring), ledger, &organisations->officers, err));
+    return organisation_restrictions_open(directory, keyring_ledger_key(keyring), ledger, &organisations->restrictions, err);
+}
+
 static struct result load_and_serve(const struct keyd_settings *settings, int directory, struct secret **passphrase,
                                     struct hsm *hsm, struct error *err)
 {
     OWNED(keyring) *keyring = NULL;
     OWNED(ledger) *ledger = NULL;
-    static const struct rate_limit unwraps = {"the project's keys are unwrapped", UNWRAP_RATE_PER_S, UNWRAP_BURST};
     OWNED(rate) *rate = NULL;
     OWNED(mint_limits) *mints = NULL;
     OWNED(run_ledger) *runs = NULL;
@@ -247,7 +275,7 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
     OWNED(log_rotation) *rotation = NULL;
     OWNED(policy_ids) *ids = NULL;
     OWNED(replacements) *replacements = NULL;
-    OWNED(organisation_officers) *officers = NULL;
+    __attribute__((cleanup(organisations_done))) struct organisations organisations = {NULL, NULL};
     OWNED(region_keyd) *region = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
@@ -258,10 +286,9 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
     TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
     TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
     TRY(policy_ids_open(directory, keyring_ledger_key(keyring), ledger, &ids, err));
-    TRY(organisation_officers_open(directory, keyring_ledger_key(keyring), ledger, &officers, err));
+    TRY(open_organisations(directory, keyring, ledger, &organisations, err));
     TRY(replacements_open(directory, keyring_ledger_key(keyring), ledger, &replacements, err));
-    TRY(log_rotation_open(directory, keyring, &rotation, err));
-    TRY(log_rotation_use(rotation, ledger, err));
+    TRY(open_log_keys(directory, keyring, ledger, &rotation, err));
     TRY(rate_new(&unwraps, &rate, err));
     TRY(mint_limits_new(&mints, err));
     TRY(quorum_new(settings->witness_patience == 0 ? QUORUM_PATIENCE_S : settings->witness_patience, &quorum, err));
@@ -276,7 +303,8 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
                               .replacements = replacements,
                               .one_officer = settings->one_officer,
                               .ids = ids,
-                              .officers = officers,
+                              .officers = organisations.officers,
+                              .restrictions = organisations.restrictions,
                               .region = region,
                               .check_run = policy_run_day,
                               .check_set = policy_set_change_to_pin};

@@ -330,14 +330,14 @@ static int run_report(const struct settings *settings)
     struct error err = {0};
     bool is_sound = false;
 
-    if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL)
-        return misused("--key and a residency report are needed, and no --entry or --signer");
+    if (settings->key == NULL || settings->file == NULL || settings->signer != NULL || settings->entry != NULL ||
+        settings->set_count > (settings->root == NULL ? 0 : 1))
+        return misused("--key and a residency report are needed, no --entry or --signer, and beside --root at most one --set");
     if (!read_policy(settings, &policy, &err).ok) return refuse(settings, &err);
-    const struct report_request request = {settings->key,      settings->root, settings->file, settings->second,
-                                           settings->evidence, policy,         settings->json};
+    const struct report_request request = {settings->key,    settings->sets[0],  settings->root, settings->file,
+                                           settings->second, settings->evidence, policy,         settings->json};
     if (!report_verify(&request, &answer, &is_sound, &err).ok) return refuse(settings, &err);
-    const int shown = show(buffer_text(&answer));
-    return shown != EXIT_VERIFIED || is_sound ? shown : EXIT_NOT_VERIFIED;
+    return show(buffer_text(&answer)) != EXIT_VERIFIED ? EXIT_USAGE : is_sound ? EXIT_VERIFIED : EXIT_NOT_VERIFIED;
 }
 
 static const struct subject {
@@ -386,8 +386,8 @@ static int run(struct settings *settings, char *const *operands, int count)
     if (count == 3) settings->second = operands[2];
     if (!is_comparison && (settings->dump != NULL || settings->output != NULL || (settings->evidence != NULL && !is_report)))
         return misused("--dump and --output are for comparisons, --evidence for comparisons and reports");
-    if (settings->set_count > 0 && !is_succession && !is_run && (count == 0 || strcmp(operands[0], "replay") != 0))
-        return misused("--set is for replays, runs and successions");
+    if (settings->set_count > 0 && !is_succession && !is_run && !is_report && (count == 0 || strcmp(operands[0], "replay") != 0))
+        return misused("--set is for replays, runs, reports and successions");
     if (settings->signer_count > 1 && !is_succession) return misused("more than one --signer is for successions");
     const bool is_of_run = (settings->root != NULL && !is_succession && !is_policy && !is_report) || settings->admitted ||
                            settings->run != NULL || settings->manifest != NULL || settings->content != NULL;

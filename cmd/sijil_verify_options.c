@@ -13,7 +13,8 @@ static const struct option_row rows[] = {
      "runs, policy sets and reports: public key (PEM) of the root of approvers, as you pinned it; successions: of the first officer"},
     {VERIFY_SET, "set", "FILE",
      "replay: a policy set that was in force, as it was loaded, or the file of 'sijil policy export'; repeat it for each set; "
-     "replay and runs: a restriction of an organisation, as 'sijil policy restriction show --json' printed it; "
+     "replay and runs: a restriction of an organisation, as 'sijil policy restriction show --json' printed it, or the file of 'sijil policy export --organisation', which shows who has signed it; "
+     "reports: the file of 'sijil policy export', which shows who has signed sets and restrictions; "
      "successions: the one in force, which says how many persons the root is, and so how many must have signed"},
     {VERIFY_RUN, "run", "ID",
      "runs: the bundle of another run is not verified; without it the bundle may be of any run of the registry"},
@@ -54,7 +55,7 @@ static const char *const synopses[] = {
     "compare --key=VKEY --evidence=FILE",
     "succession --key=VKEY --root=FILE [--signer=FILE...] [--set=FILE] [--witness-policy=FILE] PLAN-FILE [--entry=FILE PROOF-FILE] [--json]",
     "policy --key=VKEY --root=FILE [--witness-policy=FILE] SET-FILE [--json]",
-    "report --key=VKEY [--root=FILE] [--evidence=FILE] [--witness-policy=FILE] REPORT-FILE [PAGE-FILE] [--json]",
+    "report --key=VKEY [--root=FILE [--set=FILE]] [--evidence=FILE] [--witness-policy=FILE] REPORT-FILE [PAGE-FILE] [--json]",
     NULL};
 static const char *const see_also[] = {"sijil(1)", "sijil-audit-dump(8)", NULL};
 
@@ -77,7 +78,7 @@ const struct program verify_program = {
         "A CHECKPOINT-FILE has a signed note, or the answer to GET /api/v1/audit/consistency.\n"
         "A PLAN-FILE says that a log goes on under a new origin, signed by two officers (docs/recovery.md); 'succession' tells the new key.\n"
         "Without --signer it verifies a plan that the root of approvers alone has signed, as a registry with one administrator has it, and says so.\n"
-        "A SET-FILE is that of 'sijil policy export': the signed policy set, the log's event that loaded it, and, where several persons sign, what shows how many must.\n"
+        "A SET-FILE is that of 'sijil policy export': the signed policy set, the log's event that loaded it, and, where several persons sign, what shows how many must. Or it is that of 'sijil admin hold export': a legal hold, or its release.\n"
         "A REPORT-FILE is NAME.json of 'sijil report residency', with NAME.evidence.ndjson beside it. PAGE-FILE is a page or the CSV of it.\n"
         "Without --root 'report' does not check the signatures of policy sets.\n"
         "Without --signer 'replay' does not check the signatures of policy sets.\n"

@@ -19,19 +19,40 @@ static void sets_done(struct sets *sets)
     for (size_t i = 0; i < sets->replay.count; i++) policy_set_free(sets->sets[i]);
 }
 
-/* With the sets before it, if several persons have signed: then the root's own signature is not needed. */
-static struct result read_signed(struct bytes text, const json_t *json, const struct ecdsa_key *approver,
-                                 struct policy_set **set_out, struct error *err)
+/* Whose officers have signed them is counted, from the root's key on. */
+static struct result add_proven(const struct restriction_chain *chain, struct replay_restrictions **restrictions,
+                                struct error *err)
 {
-    OWNED(set_chain) *chain = NULL;
-
-    if (approver == NULL)
-        return failure(err, ERROR_INVALID, "it is signed: give the public key of the root of approvers with --signer");
-    if (set_export_is(json)) return set_export_open(text, approver, set_out, &chain, err);
-    return policy_set_read(text, approver, set_out, err);
+    if (chain == NULL) return SUCCESS;
+    if (*restrictions == NULL) TRY(replay_restrictions_new(restrictions, err));
+    for (size_t i = 0; i < restriction_chain_count(chain); i++)
+        TRY(replay_restrictions_add_proven(*restrictions, restriction_chain_at(chain, i), err));
+    return SUCCESS;
 }
 
-/* As `sijil policy restriction show --json` prints it, or the document alone. The events and the facts commit to it, so it needs no signature here. */
+static struct result read_exported(struct bytes text, const struct ecdsa_key *root, struct policy_set **set_out,
+                                   struct replay_restrictions **restrictions, struct error *err)
+{
+    struct set_export_report report = {.set = NULL};
+
+    TRY(set_export_open(text, root, &report, err));
+    const struct result added = add_proven(report.restrictions, restrictions, err);
+    if (added.ok) *set_out = policy_set_keep(report.set);
+    set_export_report_done(&report);
+    return added;
+}
+
+/* With the sets before it, if several persons have signed: then the root's own signature is not needed. */
+static struct result read_signed(struct bytes text, const json_t *json, const struct ecdsa_key *approver, struct sets *sets,
+                                 struct error *err)
+{
+    if (approver == NULL)
+        return failure(err, ERROR_INVALID, "it is signed: give the public key of the root of approvers with --signer");
+    if (!set_export_is(json)) return policy_set_read(text, approver, &sets->sets[sets->replay.count], err);
+    return read_exported(text, approver, &sets->sets[sets->replay.count], &sets->replay.restrictions, err);
+}
+
+/* As `sijil policy restriction show --json` prints it, or the document alone. The events and the facts commit to it; who has signed it, an exported set with it shows. */
 static const json_t *restriction_of(const json_t *json)
 {
     const json_t *inner = json_object_get(json, "document"), *document = inner == NULL ? json : inner;
@@ -52,15 +73,15 @@ static struct result add_restriction(const json_t *json, struct replay_restricti
 }
 
 /* Reads a set as it was loaded, with its signature, or as it was exported; or the document alone, if no signature is demanded. */
-static struct result read_set(struct bytes text, const json_t *json, const struct ecdsa_key *approver,
-                              struct policy_set **set_out, struct error *err)
+static struct result read_set(struct bytes text, const json_t *json, const struct ecdsa_key *approver, struct sets *sets,
+                              struct error *err)
 {
     struct buffer OWNED_BUFFER canonical = BUFFER(POLICY_SET_BYTES_MAX);
 
     if (approver != NULL || json_object_get(json, "payload") != NULL || set_export_is(json))
-        return read_signed(text, json, approver, set_out, err);
+        return read_signed(text, json, approver, sets, err);
     TRY(json_write_canonical(&canonical, json, err));
-    return policy_set_compile(buffer_bytes(&canonical), set_out, err);
+    return policy_set_compile(buffer_bytes(&canonical), &sets->sets[sets->replay.count], err);
 }
 
 static struct result read_file(const char *file, const struct ecdsa_key *approver, struct sets *sets, struct error *err)
@@ -71,29 +92,36 @@ static struct result read_file(const char *file, const struct ecdsa_key *approve
     TRY(file_read(file, &text, err));
     TRY(json_read(buffer_bytes(&text), SET_EXPORT_MAX, &json, err));
     const json_t *restriction = restriction_of(json);
+    if (restriction != NULL && approver != NULL)
+        return failure(err, ERROR_INVALID,
+                       "a restriction alone does not show who has signed it: give 'sijil policy export --organisation' with it");
     if (restriction != NULL) return add_restriction(restriction, &sets->replay.restrictions, err);
-    TRY(read_set(buffer_bytes(&text), json, approver, &sets->sets[sets->replay.count], err));
+    TRY(read_set(buffer_bytes(&text), json, approver, sets, err));
     sets->replay.count++;
     return SUCCESS;
 }
 
-static struct result read_restriction(const char *file, struct replay_restrictions **restrictions, struct error *err)
+static struct result read_restriction(const char *file, const struct ecdsa_key *root, struct replay_restrictions **restrictions,
+                                      struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
+    OWNED(policy_set) *set = NULL;
     OWNED_JSON json = NULL;
 
     TRY(file_read(file, &text, err));
     TRY(json_read(buffer_bytes(&text), SET_EXPORT_MAX, &json, err));
+    if (set_export_is(json)) return read_exported(buffer_bytes(&text), root, &set, restrictions, err);
     if (restriction_of(json) == NULL) return failure(err, ERROR_INVALID, "this is no restriction of an organisation");
     return add_restriction(restriction_of(json), restrictions, err);
 }
 
-struct result replay_read_restrictions(const char *const *files, struct replay_restrictions **restrictions_out, struct error *err)
+struct result replay_read_restrictions(const char *const *files, const struct ecdsa_key *root,
+                                       struct replay_restrictions **restrictions_out, struct error *err)
 {
     OWNED(replay_restrictions) *restrictions = NULL;
 
     for (size_t i = 0; files[i] != NULL; i++) {
-        const struct result read = read_restriction(files[i], &restrictions, err);
+        const struct result read = read_restriction(files[i], root, &restrictions, err);
         if (!read.ok) failure_name(files[i], err);
         TRY(read);
     }

@@ -17,5 +17,6 @@ struct replay_request {
 };
 /** Appends the results. *is_sound_out: no decision differs and no policy set was missing. */
 RESULT replay_file(const struct replay_request *request, struct buffer *answer, bool *is_sound_out, struct error *err);
-/** Files of restrictions of organisations, and no others; NULL ends them. *restrictions_out: NULL if there is none. */
-RESULT replay_read_restrictions(const char *const *files, struct replay_restrictions **restrictions_out, struct error *err);
+/** Files of restrictions of organisations, or exported sets with them, whose signers are counted from the root's key on; NULL ends them. *restrictions_out: NULL if there is none. */
+RESULT replay_read_restrictions(const char *const *files, const struct ecdsa_key *root,
+                                struct replay_restrictions **restrictions_out, struct error *err);

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/terminal_text.h"
 #include "cmd/sijil_verify_report.h"
+#include "policy/set_export.h"
 #include "residency/residency.h"
 
 #define REPORT_ENDING   ".json"
@@ -122,8 +123,30 @@ static struct result tell_controls(const json_t *report, struct buffer *answer, 
         shown, residency_mapping());
 }
 
-static struct result tell(const struct report_request *request, const json_t *report, const struct residency_findings *findings,
-                          struct buffer *answer, struct error *err)
+/* Who signed what the decisions were made on. */
+static struct result tell_signers(const struct report_request *request, const struct residency_findings *findings,
+                                  const struct residency_trust *trust, struct buffer *answer, struct error *err)
+{
+    TRY(buffer_add_text(
+        answer,
+        request->root == NULL ? "\nNot checked, because --root was not given: who signed the policy sets.\n"
+        : trust->sets == NULL
+            ? "\nThe root has signed each policy set.\n"
+            : "\nEach policy set was signed by the root, or by as many persons as must, counted from the root's key on.\n",
+        err));
+    if (trust->restrictions != NULL)
+        return buffer_format(answer, err, "Of restrictions of %s those count that its security officers have signed.\n",
+                             restriction_chain_organisation(trust->restrictions));
+    if (findings->restrictions == 0) return SUCCESS;
+    return buffer_add_text(
+        answer,
+        "Not checked: who signed the restrictions of the organisation. --set FILE, written by 'sijil policy export\n"
+        "--organisation', shows it.\n",
+        err);
+}
+
+static struct result tell(const struct report_request *request, const struct residency_trust *trust, const json_t *report,
+                          const struct residency_findings *findings, struct buffer *answer, struct error *err)
 {
     const bool is_whole = findings->lacking == 0, is_part = json_object_get(report, "part") != NULL;
 
@@ -147,12 +170,7 @@ static struct result tell(const struct report_request *request, const json_t *re
                           "    labels, rules and exceptions may be missing.\n",
                           findings->lacking));
     if (request->page != NULL) TRY(buffer_format(answer, err, "  - %.120s is a page of this report.\n", request->page));
-    TRY(buffer_add_text(
-        answer,
-        request->root == NULL
-            ? "\nNot checked, because --root was not given: who signed the policy sets.\n"
-            : "\nThe root has signed each policy set that it signs alone. Of others it is not checked how many persons\nhave signed, and of exceptions not whether those have signed whom they name as approvers.\n",
-        err));
+    TRY(tell_signers(request, findings, trust, answer, err));
     TRY(tell_controls(report, answer, err));
     return buffer_add_text(
         answer,
@@ -175,11 +193,25 @@ static struct result tell_json(const json_t *report, const struct residency_find
     return buffer_add_u8(answer, '\n', err);
 }
 
+/* The file may be newer than the report: it has all sets before it. */
+static struct result read_counted(const struct report_request *request, struct residency_trust *trust,
+                                  struct set_export_report *counted, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
+
+    TRY(file_read(request->set, &text, err));
+    TRY(as_verdict(set_export_check(buffer_bytes(&text), &trust->log, trust->root, counted, err), err));
+    trust->sets = counted->chain;
+    trust->restrictions = counted->restrictions;
+    return SUCCESS;
+}
+
 struct result report_verify(const struct report_request *request, struct buffer *answer, bool *is_sound_out, struct error *err)
 {
     struct residency_trust trust = {.log = {.vkey = bytes_of_text(request->key), .policy = request->policy}};
     struct buffer OWNED_BUFFER text = BUFFER(RESIDENCY_REPORT_MAX);
     struct residency_findings findings;
+    __attribute__((cleanup(set_export_report_done))) struct set_export_report counted = {.set = NULL};
     OWNED(ecdsa_key) *root = NULL;
     OWNED_JSON report = NULL;
     struct log_keys keys;
@@ -187,11 +219,12 @@ struct result report_verify(const struct report_request *request, struct buffer 
     TRY(log_keys_read(trust.log.vkey, &keys, err));
     if (request->root != NULL) TRY(ecdsa_key_load(request->root, &root, err));
     trust.root = root;
+    if (request->set != NULL) TRY(read_counted(request, &trust, &counted, err));
     TRY(file_read(request->file, &text, err));
     TRY(as_verdict(json_read(buffer_bytes(&text), RESIDENCY_REPORT_MAX, &report, err), err));
     TRY(compare_with(request, &trust, report, &findings, err));
     TRY(check_spelling(report, buffer_bytes(&text), err));
     if (request->page != NULL) TRY(check_page(report, request->page, err));
     *is_sound_out = findings.differ == 0 && findings.lacking == 0;
-    return request->json ? tell_json(report, &findings, answer, err) : tell(request, report, &findings, answer, err);
+    return request->json ? tell_json(report, &findings, answer, err) : tell(request, &trust, report, &findings, answer, err);
 }

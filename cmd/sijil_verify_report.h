@@ -7,7 +7,9 @@
 #include "base/bytes.h"
 
 struct report_request {
-    const char *key;      /* of the log */
+    const char *key; /* of the log */
+    const char
+        *set; /* file of 'sijil policy export': who has signed sets that several persons sign, and restrictions; NULL: none */
     const char *root;     /* file: the root of approvers; NULL: signatures of policy sets are not checked */
     const char *file;     /* the report */
     const char *page;     /* a page or a CSV of it; NULL: none */

@@ -160,7 +160,7 @@ struct result run_verify_answer(const struct run_request *request, struct bytes 
 
     TRY(ecdsa_key_load(request->signer, &signer, err));
     TRY(ecdsa_key_load(request->root, &root, err));
-    TRY(replay_read_restrictions(request->sets, &restrictions, err));
+    TRY(replay_read_restrictions(request->sets, root, &restrictions, err));
     const struct run_verify_keys keys = {request->key, signer, root, request->policy, restrictions};
     TRY(run_verify(text, &keys, &bundle, &repeated, err));
     TRY(find(request, bundle, &found, err));

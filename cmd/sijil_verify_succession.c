@@ -6,9 +6,11 @@
 #include "audit/format/proof.h"
 #include "audit/format/succession_check.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "crypto/ecdsa.h"
 #include "documents/format/set_approval.h"
-#include "policy/set.h"
+#include "policy/set_export.h"
 
 /* The verifier's own keys were read before. So a malformed file is one that is not verified. */
 static struct result as_verdict(struct result checked, struct error *err)
@@ -39,44 +41,95 @@ static void officers_done(struct officers *officers)
     for (size_t i = 0; i < SUCCESSION_OFFICERS_MAX; i++) ecdsa_key_free(officers->each[i]);
 }
 
-/* Where the root is several persons, its key need not have signed the set. */
-static struct result read_set(const struct succession_request *request, const struct officers *officers,
-                              struct document **set_out, struct error *err)
+/* A policy set, and how many persons the root is from it on. */
+struct counted_set {
+    struct document_pin pin;
+    unsigned root;
+};
+
+/* As many of the given officers as the set says; and who lowers the root to one person is the root. An exported set shows whether those before it let it say so. */
+static struct result check_signers(const struct document *set, const struct officers *officers, const struct root_terms *terms,
+                                   struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_ENVELOPE_MAX);
-    OWNED(document) *set = NULL;
+    const unsigned needed = terms->policies > 1 ? terms->policies : 1;
+    bool has_signed[SUCCESSION_OFFICERS_MAX] = {false};
     uint8_t point[ECDSA_PUBLIC_SIZE];
-    bool is_signed = false;
+    unsigned count = 0;
+
+    for (size_t i = 0; i < SUCCESSION_OFFICERS_MAX && officers->each[i] != NULL; i++) {
+        ecdsa_key_public(officers->each[i], point);
+        TRY(document_is_signed_by(set, point, &has_signed[i], err));
+        count += has_signed[i];
+    }
+    if (count >= needed && (terms->root > 1 || has_signed[0])) return SUCCESS;
+    return failure(
+        err, ERROR_DENIED,
+        "--set needs the signatures of %u of the given officers, and has %u%s: give the file of 'sijil policy export', "
+        "which shows who has signed",
+        needed, count, terms->root > 1 ? "" : ", and that of the root");
+}
+
+/* Where the root is several persons, its key need not have signed the set. */
+static struct result read_signed(struct bytes envelope, const struct officers *officers, struct counted_set *counted,
+                                 struct error *err)
+{
+    OWNED(document) *set = NULL;
+    struct root_terms terms;
+
+    TRY(document_read(&envelope, 1, &set, err));
+    if (set->kind != DOCUMENT_POLICY_SET) return failure(err, ERROR_DENIED, "--set is no policy set");
+    TRY(set_terms_read(set->json, &(struct root_terms){.root = 0}, &terms, err));
+    TRY(check_signers(set, officers, &terms, err));
+    counted->pin.epoch = set->version;
+    memcpy(counted->pin.digest, set->digest, sizeof counted->pin.digest);
+    counted->root = terms.root;
+    return SUCCESS;
+}
+
+/* Its signatures are counted from the root's key on, and so is the number. */
+static struct result read_exported(struct bytes text, const struct officers *officers, struct counted_set *counted,
+                                   struct error *err)
+{
+    __attribute__((cleanup(set_export_report_done))) struct set_export_report report = {.set = NULL};
+    struct set_chain_end end = {.set = NULL};
+
+    TRY(set_export_open(text, officers->each[0], &report, err));
+    if (report.chain != NULL) set_chain_end(report.chain, &end);
+    counted->pin.epoch = policy_set_epoch(report.set);
+    (void)text_from_hex(bytes_of_text(policy_set_digest(report.set) + strlen("sha256:")), counted->pin.digest,
+                        sizeof counted->pin.digest); /* it was read, so it has the form */
+    counted->root = end.terms.root;
+    return SUCCESS;
+}
+
+static struct result read_set(const struct succession_request *request, const struct officers *officers,
+                              struct counted_set *counted, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
+    OWNED_JSON json = NULL;
 
     TRY(file_read(request->set, &text, err));
-    const struct bytes envelope = buffer_bytes(&text);
-    TRY(document_read(&envelope, 1, &set, err));
-    for (size_t i = 0; i < SUCCESSION_OFFICERS_MAX && officers->each[i] != NULL && !is_signed; i++) {
-        ecdsa_key_public(officers->each[i], point);
-        if (set->kind == DOCUMENT_POLICY_SET) TRY(document_is_signed_by(set, point, &is_signed, err));
-    }
-    if (!is_signed) return failure(err, ERROR_DENIED, "--set is no policy set that one of the given officers has signed");
-    *set_out = GIVE(set);
-    return SUCCESS;
+    TRY(json_read(buffer_bytes(&text), SET_EXPORT_MAX, &json, err));
+    return set_export_is(json) ? read_exported(buffer_bytes(&text), officers, counted, err)
+                               : read_signed(buffer_bytes(&text), officers, counted, err);
 }
 
 /* The set that is in force from now on is pinned in the statement; a later one that was in force before is one that was lost. */
 static struct result find_root(const struct succession_request *request, const struct officers *officers,
                                const struct succession_plans *plans, unsigned *root_out, struct error *err)
 {
-    OWNED(document) *set = NULL;
+    struct counted_set counted = {.root = 0};
     struct succession plan;
-    struct root_terms terms;
 
     if (request->set == NULL) return SUCCESS;
-    TRY(read_set(request, officers, &set, err));
+    TRY(read_set(request, officers, &counted, err));
     TRY(succession_read(buffer_bytes(&plans->each[0]->payload), &plan, err));
     const struct document_pin *pin = &plan.pins[document_kind(DOCUMENT_POLICY_SET)->number - 1];
-    if (set->version < pin->epoch || (set->version == pin->epoch && memcmp(set->digest, pin->digest, sizeof pin->digest) != 0))
+    if (counted.pin.epoch < pin->epoch ||
+        (counted.pin.epoch == pin->epoch && memcmp(counted.pin.digest, pin->digest, sizeof pin->digest) != 0))
         return failure(err, ERROR_DENIED, "--set is another policy set than number %llu, which the statement has in force",
                        (unsigned long long)pin->epoch);
-    TRY(set_terms_read(set->json, &(struct root_terms){.root = 0}, &terms, err));
-    *root_out = terms.root;
+    *root_out = counted.root;
     return SUCCESS;
 }
 

@@ -374,6 +374,13 @@ static bool detect_region(struct feeding *feeding, struct alarm *alarm)
     return is_action(feeding->leaf, "region.quarantine") && is_outcome(feeding->leaf, "completed") && alone(feeding, alarm);
 }
 
+/* A new set may concern thousands of repositories: that is one cause. */
+static bool detect_place(struct feeding *feeding, struct alarm *alarm)
+{
+    if (!is_action(feeding->leaf, "placement.quarantine") || !is_outcome(feeding->leaf, "allowed")) return false;
+    return counted(feeding, key_of_text(feeding, "place", ""), alarm);
+}
+
 detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS] = detect_denials,
                                                                [DETECTOR_PULLS] = detect_pulls,
                                                                [DETECTOR_BYTES] = detect_bytes,
@@ -387,4 +394,5 @@ detector_function *const detector_functions[DETECTOR_COUNT] = {[DETECTOR_DENIALS
                                                                [DETECTOR_COPY] = detect_copy,
                                                                [DETECTOR_REGION] = detect_region,
                                                                [DETECTOR_EXCEPTION] = detect_exception,
-                                                               [DETECTOR_NOTIFY] = detect_notify};
+                                                               [DETECTOR_NOTIFY] = detect_notify,
+                                                               [DETECTOR_PLACE] = detect_place};

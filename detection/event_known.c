@@ -118,6 +118,7 @@ void known_told_add(enum facts_state state, struct bytes facts, struct event_kno
     const size_t length = strlen(known->told);
 
     if (state != FACTS_SOUND) (void)add_name(known, "facts-are-missing");
+    else if (memmem(facts.data, facts.length, "\"omitted\":true", 14) != NULL) (void)add_name(known, "facts-are-omitted");
     if (left > 0 && length + MORE_SIZE < sizeof known->told)
         (void)snprintf(known->told + length, sizeof known->told - length, "%s+%zu", length == 0 ? "" : ",", left % 10000);
 }

@@ -38,6 +38,7 @@
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/lease_proofs.h"
+#include "gateway/pipeline/passing.h"
 #include "gateway/pipeline/run_endings.h"
 #include "gateway/pipeline/serve.h"
 #include "gateway/regions.h"
@@ -248,6 +249,7 @@ static struct result gateway_open(struct gateway *gateway, struct error *err)
     TRY(quota_new(2 * (unsigned)settings->connections_max, &gateway->quota, err));
     TRY(open_rights(gateway, err));
     TRY(open_registry(gateway, err));
+    TRY(passings_new(settings, &gateway->passings, err));
     TRY(check_regions(gateway, err));
     const struct work_options readers = {.name = "reader", .threads = (unsigned)settings->reader_threads, .is_shared = true};
     const struct work_options receivers = {
@@ -287,6 +289,7 @@ static void gateway_close(struct gateway *gateway)
     work_pool_free(gateway->readers);
     log_verifier_free(gateway->log_verifier); /* it may read from a region */
     archive_use(NULL);
+    passings_free(gateway->passings);
     registry_free(gateway->registry);
     token_keys_watch_free(gateway->token_keys);
     dpop_nonces_free(gateway->nonces);

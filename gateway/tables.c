@@ -32,6 +32,7 @@
 #include "registry/brought_label.h"
 #include "registry/content_hold.h"
 #include "registry/copies/copies.h"
+#include "registry/copies/placement.h"
 #include "registry/held_checkpoint.h"
 #include "registry/held_manifest.h"
 #include "registry/jobs/statements.h"
@@ -72,6 +73,7 @@ const struct pg_table *const gateway_tables[] = {
     &copy_place_statements,
     &copying_statements,
     &copy_home_statements,
+    &placement_statements,
     &upload_admin_statements,
     &stored_manifest_statements,
     &tag_statements,

@@ -208,8 +208,8 @@ static struct result answer_pin_approver(const struct keyd *keyd, const struct k
 static struct result answer_pin_document(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                          struct scratch *scratch, struct error *err)
 {
-    const struct document_place place = {keyd->ledger,    keyd->keys,         keyd->ids,
-                                         keyd->check_set, keyd->replacements, keyd->officers};
+    const struct document_place place = {keyd->ledger,       keyd->keys,     keyd->ids,         keyd->check_set,
+                                         keyd->replacements, keyd->officers, keyd->restrictions};
 
     (void)scratch;
     return document_pin(&place, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
@@ -325,12 +325,12 @@ static struct result answer_run(const struct keyd *keyd, run_signing *sign, cons
                                 .runs = keyd->runs,
                                 .keys = keyd->keys,
                                 .check_day = keyd->check_run,
+                                .restrictions = keyd->restrictions,
                                 .now_ms = clock_wall_ms()};
     struct ledger_state state;
 
     ledger_read(keyd->ledger, &state);
-    memcpy(signer.root, state.approver, sizeof signer.root);
-    signer.policy = state.pins[0];
+    run_signer_take(&signer, &state);
     TRY(log_rotation_text(keyd->rotation, &log_key, err));
     signer.log_key = buffer_bytes(&log_key);
     TRY(sign(&signer, wanted, &scratch->text, err));

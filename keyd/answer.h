@@ -11,6 +11,7 @@
 #include "keyd/log_rotation.h"
 #include "keyd/mint_limits.h"
 #include "keyd/organisation_officers.h"
+#include "keyd/organisation_restrictions.h"
 #include "keyd/policy_ids.h"
 #include "keyd/quorum.h"
 #include "keyd/rate.h"
@@ -30,11 +31,12 @@ struct keyd {
     struct quorum *quorum;
     struct log_rotation *rotation;
     struct replacements *replacements;
-    bool one_officer;                       /* keyd/recovery.h */
-    struct policy_ids *ids;                 /* NULL in tests that need none */
-    struct organisation_officers *officers; /* NULL in tests that need none: then no restriction is pinned */
-    struct region_keyd *region;             /* NULL: this is the main one */
-    run_day_check *check_run;               /* under the policy set in force: keyd knows no policies, so its program gives it */
+    bool one_officer;                               /* keyd/recovery.h */
+    struct policy_ids *ids;                         /* NULL in tests that need none */
+    struct organisation_officers *officers;         /* NULL in tests that need none: then no restriction is pinned */
+    struct organisation_restrictions *restrictions; /* likewise: then runs are decided without any */
+    struct region_keyd *region;                     /* NULL: this is the main one */
+    run_day_check *check_run; /* under the policy set in force: keyd knows no policies, so its program gives it */
     set_change_check *check_set;
 };
 

@@ -144,6 +144,14 @@ static struct result note_officer(const struct pinning *pinning, const struct ke
     return organisation_officers_note(pinning->place->officers, &note, err);
 }
 
+static struct result note_restriction(const struct pinning *pinning, const struct key_register_note *of, struct error *err)
+{
+    const struct organisation_restrictions_note note = {pinning->document, of->before, of->pin};
+
+    if (pinning->document->kind != DOCUMENT_RESTRICTION || pinning->place->restrictions == NULL) return SUCCESS;
+    return organisation_restrictions_note(pinning->place->restrictions, &note, err);
+}
+
 static struct result set_pin(const void *context, struct ledger_state *state, struct error *err)
 {
     const struct pinning *pinning = context;
@@ -170,6 +178,7 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
     if (names) TRY(replacements_try(pinning->place->replacements, &naming, err));
     TRY(key_register_note(pinning->place->keys, &note, err)); /* last, because it is durable before the pin */
     if (names) TRY(replacements_name(pinning->place->replacements, &naming, err)); /* of what the register has let in */
+    TRY(note_restriction(pinning, &note, err));
     return note_officer(pinning, &note, err);
 }
 

@@ -13,6 +13,7 @@
 #include "keyd/key_register.h"
 #include "keyd/ledger.h"
 #include "keyd/organisation_officers.h"
+#include "keyd/organisation_restrictions.h"
 #include "keyd/policy_ids.h"
 #include "keyd/replacement.h"
 
@@ -30,7 +31,8 @@ struct document_place {
     struct policy_ids *ids;      /* NULL: no id counts as unused */
     set_change_check *check_set; /* NULL: each change of policies counts as a loosening */
     struct replacements *replacements;
-    struct organisation_officers *officers; /* NULL: no restriction is pinned */
+    struct organisation_officers *officers;         /* NULL: no restriction is pinned */
+    struct organisation_restrictions *restrictions; /* NULL: a restriction is not noted for runs */
 };
 /**
  * ERROR_DENIED: no root is pinned, too few keys that count have signed, or the epoch is not larger than the pinned one (the

@@ -10,6 +10,7 @@
 
 #include "crypto/keyd_protocol.h"
 #include "keyd/key_register.h"
+#include "keyd/organisation_restrictions.h"
 #include "keyd/run_ledger.h"
 #include "training/format/bundle.h"
 
@@ -22,10 +23,14 @@ struct run_signer {
     uint8_t root[ECDSA_PUBLIC_SIZE]; /* of approvers; all zero: none is pinned */
     struct document_pin policy;      /* the policy set in force */
     struct run_ledger *runs;
-    struct key_register *keys; /* of persons and runners; withdrawn keys are refused */
-    run_day_check *check_day;  /* under the policy set in force; of a lease or an admission */
+    struct key_register *keys;                      /* of persons and runners; withdrawn keys are refused */
+    struct organisation_restrictions *restrictions; /* NULL: nobody knows of any */
+    run_day_check *check_day;                       /* under the policy set in force; of a lease or an admission */
     int64_t now_ms;
 };
+
+/** Takes the root and the policy set in force. */
+void run_signer_take(struct run_signer *signer, const struct ledger_state *state);
 
 /**
  * Checks what `wanted` names, and appends the signed envelope. The same is true of the next two functions. ERROR_DENIED with the rule that does not hold; ERROR_CONFLICT: another envelope was

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/network.h"
+
 #define NAME_SIZE 256 /* a DNS name has at most 253 characters */
 
 /* NULL without a port. */
@@ -25,11 +27,6 @@ static void name_of(const char *host, const char *port, char name[NAME_SIZE])
     (void)snprintf(name, NAME_SIZE, "%.*s", (int)length, host);
 }
 
-static bool is_loopback(const char *address)
-{
-    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
-}
-
 size_t outgoing_addresses(const char *host, struct outgoing_address *addresses, size_t room)
 {
     const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
@@ -42,9 +39,10 @@ size_t outgoing_addresses(const char *host, struct outgoing_address *addresses, 
     if (getaddrinfo(name, port == NULL ? "443" : port, &wanted, &found) != 0) return 0;
     for (const struct addrinfo *at = found; at != NULL && count < room; at = at->ai_next) {
         struct outgoing_address *address = &addresses[count];
+        struct network called;
         if (getnameinfo(at->ai_addr, at->ai_addrlen, address->address, sizeof address->address, address->port,
                         sizeof address->port, NI_NUMERICHOST | NI_NUMERICSERV) == 0 &&
-            !is_loopback(address->address))
+            network_of_socket(at->ai_addr, &called) && !network_is_loopback(&called))
             count++;
     }
     freeaddrinfo(found);

@@ -48,8 +48,9 @@ struct outgoing_source {
     /** Writes at most `room` bytes; at least one byte while some are left. */
     RESULT (*read)(void *context, uint8_t *destination, size_t room, size_t *length_out, struct error *err);
     void *context;
-    uint64_t length;
+    uint64_t length; /* OUTGOING_LENGTH_UNKNOWN: it goes in chunks until `read` writes 0 bytes */
 };
+#define OUTGOING_LENGTH_UNKNOWN UINT64_MAX
 
 struct outgoing_limits {
     unsigned connect_s; /* until the TLS handshake is complete */

@@ -98,7 +98,8 @@ static void set_body(struct exchange *exchange)
         (void)curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
         (void)curl_easy_setopt(curl, CURLOPT_READFUNCTION, outgoing_on_send);
         (void)curl_easy_setopt(curl, CURLOPT_READDATA, exchange);
-        (void)curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->source->length);
+        (void)curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE,
+                               request->source->length == OUTGOING_LENGTH_UNKNOWN ? -1 : (curl_off_t)request->source->length);
     } else if (request->with_body) {
         (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request->body.data == NULL ? "" : (const char *)request->body.data);
         (void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.length);

@@ -198,6 +198,7 @@ static struct result decide_first(struct reading *reading, const struct parsed *
     const struct question *found = asked.class_number == 0 ? NULL : find_known(known, &asked);
     if (found == NULL) {
         TRY(decide(reading, parsed, policy, &asked.answer, err));
+        if (asked.answer.is_of_name) asked.class_number = 0;
         const size_t place = known->count < KNOWN_MAX ? known->count++ : KNOWN_MAX - 1;
         known->each[place] = asked;
         found = &known->each[place];
@@ -264,7 +265,8 @@ static struct result add_event(struct reading *reading, const struct leaf_glance
 {
     struct key key;
 
-    if (event->facts_count == 0) {
+    /* The look at places is no request: what could not stay is a part of the plan by itself. */
+    if (event->facts_count == 0 || bytes_equal(event->targets[0].action, bytes_of_text("placement.check"))) {
         reading->others++;
         return SUCCESS;
     }

@@ -10,7 +10,7 @@
 
 #define RUNS_OF_PAGE 200
 #define RUNS_SHOWN   100
-#define REGION_SIZE  64
+#define REGION_SIZE  POLICY_ATTESTED_SIZE
 #define NAMES_MAX    (RUN_ARTIFACTS_MAX + 16) /* and outputs */
 
 struct scene {
@@ -92,8 +92,12 @@ static struct result try_all(const struct scene *scene, struct run *run, struct 
 {
     const struct policy_set *set = scene->planning->proposed;
 
-    for (size_t i = 0; i < policy_set_region_count(set) && !run->may_then; i++)
+    for (size_t i = 0; i < policy_set_region_count(set) && !run->may_then; i++) {
+        char attested[REGION_SIZE];
+        (void)snprintf(attested, sizeof attested, POLICY_ATTESTED_MARK "%s", policy_set_region_name(set, i));
         TRY(try_region(scene, run, policy_set_region_name(set, i), err));
+        if (!run->may_then) TRY(try_region(scene, run, attested, err));
+    }
     return SUCCESS;
 }
 

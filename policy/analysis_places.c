@@ -78,15 +78,25 @@ static void add(struct finding *finding, const struct changed_place *place)
     (void)analysis_spend(finding->analysis, finding->count);
 }
 
-static void add_region_at(struct finding *finding, const char *id, int64_t now_us)
+static void add_named(struct finding *finding, const char *id, uint32_t operations, int64_t now_us)
 {
-    struct changed_place place = {.id = id, .ids = {id, id}, .operations = ~(uint32_t)OP_OF_CLIENTS};
+    struct changed_place place = {.id = id, .ids = {id, id}, .operations = operations};
 
     for (size_t s = 0; s < 2; s++) {
         place.targets[s] = policy_set_region(finding->analysis->sets[s], id, now_us);
         if (place.targets[s] == NULL) place.targets[s] = policy_set_unknown(finding->analysis->sets[s]);
     }
     add(finding, &place);
+}
+
+/* And an attested runner in the region. */
+static void add_region_at(struct finding *finding, const char *id, int64_t now_us)
+{
+    const struct set_region *region = set_region(finding->analysis->sets[0], id);
+
+    if (region == NULL) region = set_region(finding->analysis->sets[1], id);
+    add_named(finding, id, ~(uint32_t)OP_OF_CLIENTS, now_us);
+    if (region != NULL) add_named(finding, region->attested_id, OP_TRAIN, now_us);
 }
 
 /* Facts change once, when an attested attribute expires: a later end in the new set is a difference from the earlier end on. */
@@ -150,7 +160,7 @@ struct changed_place *analysis_places(struct analysis *analysis, size_t *count_o
 {
     struct finding finding = {.analysis = analysis};
 
-    for (size_t s = 0; s < 2; s++) finding.room += 3 * analysis->sets[s]->region_count + 2 * analysis->sets[s]->network_count;
+    for (size_t s = 0; s < 2; s++) finding.room += 6 * analysis->sets[s]->region_count + 2 * analysis->sets[s]->network_count;
     finding.places = arena_take(analysis->arena, (finding.room + 1) * sizeof *finding.places);
     *count_out = 0;
     if (finding.places == NULL) {

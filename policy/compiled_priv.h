@@ -207,9 +207,13 @@ int compare_texts(const void *a, const void *b); /* of const char *, for qsort a
 /* --- evaluating --- */
 enum truth target_meets(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups);
 bool label_meets(const struct label_test *test, const struct label *label);
-/** Appends the names of the facts that gave a test this truth value. The caller has made room. Returns the new count. */
-size_t target_names(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups,
-                    const char **names, size_t count);
+struct target_question {
+    const struct policy_target *target;
+    const struct policy_groups *groups;
+    enum truth truth; /* as target_meets() says */
+};
+/** Appends the names of the facts that gave a test its truth value. The caller has made room. Returns the new count. */
+size_t target_names(const struct target_test *test, const struct target_question *question, const char **names, size_t count);
 size_t label_names(const struct label_test *test, const struct label *label, const char **names, size_t count);
 /** The type of an exception that would lift this rule of this policy, whatever project, target and digest are asked for; NULL: it would not. */
 const struct exception_type *exception_covers(const struct policy_exception *exception, const struct policy_document *policy,

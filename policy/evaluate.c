@@ -55,26 +55,33 @@ static size_t sort_names(const char **names, size_t count)
 {
     size_t kept = 0;
 
+    if (count < 2) return count;
     qsort(names, count, sizeof *names, compare_texts);
     for (size_t i = 0; i < count; i++)
         if (kept == 0 || strcmp(names[kept - 1], names[i]) != 0) names[kept++] = names[i];
     return kept;
 }
 
-/* The facts that made some alternative unknown, or false. */
-static struct result name_facts(const struct rule *rule, const struct evaluation *evaluation, enum truth truth,
-                                struct text_list *names_out, struct error *err)
+/* The facts that made alternatives unknown, and those that made others false. */
+static struct result name_facts(const struct rule *rule, const struct evaluation *evaluation, struct text_list *unknown_out,
+                                struct text_list *failed_out, struct error *err)
 {
     const struct policy_facts *facts = evaluation->facts;
-    const char **names = arena_take(evaluation->decision->arena, rule->names_max * sizeof *names);
-    size_t count = 0;
+    const char **unknown = arena_take(evaluation->decision->arena, 2 * rule->names_max * sizeof *unknown);
+    size_t unknown_count = 0, failed_count = 0;
 
-    if (names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
-    if (rule->is_of_label && truth == TRUTH_FALSE) count = label_names(&rule->label, facts->label, names, 0);
-    for (size_t i = 0; i < rule->alternative_count; i++)
-        if (target_meets(&rule->alternatives[i], facts->target, evaluation->groups) == truth)
-            count = target_names(&rule->alternatives[i], facts->target, evaluation->groups, names, count);
-    *names_out = (struct text_list){sort_names(names, count), names};
+    if (unknown == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    const char **failed = unknown + rule->names_max;
+    if (rule->is_of_label) failed_count = label_names(&rule->label, facts->label, failed, 0);
+    for (size_t i = 0; i < rule->alternative_count; i++) {
+        const struct target_test *test = &rule->alternatives[i];
+        const enum truth truth = target_meets(test, facts->target, evaluation->groups);
+        const struct target_question question = {facts->target, evaluation->groups, truth};
+        if (truth == TRUTH_UNKNOWN) unknown_count = target_names(test, &question, unknown, unknown_count);
+        if (truth == TRUTH_FALSE) failed_count = target_names(test, &question, failed, failed_count);
+    }
+    *unknown_out = (struct text_list){sort_names(unknown, unknown_count), unknown};
+    *failed_out = (struct text_list){sort_names(failed, failed_count), failed};
     return SUCCESS;
 }
 
@@ -83,8 +90,7 @@ static struct result deny_by_rule(struct evaluation *evaluation, const struct po
 {
     struct text_list unknown, failed;
 
-    TRY(name_facts(rule, evaluation, TRUTH_UNKNOWN, &unknown, err));
-    TRY(name_facts(rule, evaluation, TRUTH_FALSE, &failed, err));
+    TRY(name_facts(rule, evaluation, &unknown, &failed, err));
     const struct policy_denial denial = {.rule = rule->id,
                                          .policy = policy->name,
                                          .message = rule->message,

@@ -34,6 +34,7 @@ struct aimed {
     const char *id;
     const struct policy_target *target;
     struct policy_target *own; /* owned */
+    enum policy_operation op;
     int64_t now_us;
 };
 
@@ -80,6 +81,8 @@ static struct result aim(const struct policy_set *set, const json_t *expectation
     }
     aimed->id = region;
     aimed->target = policy_set_region(set, region, aimed->now_us);
+    if (aimed->op != OP_TRAIN && strncmp(region, POLICY_ATTESTED_MARK, strlen(POLICY_ATTESTED_MARK)) == 0)
+        return failure(err, ERROR_INVALID, "region: %.80s is the place of a runner, for train alone", region);
     return aimed->target != NULL ? SUCCESS : failure(err, ERROR_INVALID, "region: the set has no region %.60s", region);
 }
 
@@ -160,6 +163,7 @@ struct result policy_expectation_ask(const struct policy_set *set, const json_t 
     facts.now_us = facts.now_us / 1000 * 1000; /* decisions are made at milliseconds */
     *answer_out = (struct policy_expectation_answer){.decision = NULL};
     aimed.now_us = facts.now_us;
+    aimed.op = op;
     TRY(aim(set, expectation, &aimed, err));
     facts.target_id = aimed.id;
     facts.target = aimed.target;

@@ -19,7 +19,7 @@ uint64_t known_truths_serial(void)
 static struct result keep_new(const struct policy_target *target, const struct rule_index *index,
                               const struct policy_groups *groups, struct known_truths **known_out, struct error *err)
 {
-    struct known_truths *made = memory_zeroed(1, sizeof *made + index->condition_count);
+    struct known_truths *made = memory_zeroed(1, sizeof *made + index->truth_count);
     struct known_truths *present = NULL;
 
     if (made == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a decision");

@@ -16,7 +16,7 @@ struct policy_target;
 struct rule_index;
 struct known_truths;
 
-/** By the number of the condition: 0 while it is not tested, else 1 + enum truth. All threads write the same values. */
+/** By the number of the condition: 0 while it is not tested, else 1 + enum truth. By the number of a silence: 1, if no group of the run has anything to say. All threads write the same values. */
 typedef atomic_uchar known_truth;
 /** *known_out is NULL if the target belongs to another set or other groups. It lives as long as the target. ERROR_NO_MEMORY. */
 RESULT known_truths_of(const struct policy_target *target, const struct rule_index *index, const struct policy_groups *groups,

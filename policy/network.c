@@ -151,18 +151,25 @@ static const struct set_network *named(const struct policy_set *set, const char 
     return set_place(set, text);
 }
 
-static int64_t assurance_of(const struct set_network *place)
+static int64_t assurance_of(const struct policy_target *target)
 {
-    const struct fact *fact = &place->target->facts[FACT_ASSURANCE];
+    const struct fact *fact = &target->facts[FACT_ASSURANCE];
 
     return fact->is_known ? fact->number : 0;
+}
+
+bool policy_set_places_authorities(const struct policy_set *set)
+{
+    for (size_t i = set->network_count; i < set->place_count; i++)
+        if (strncmp(set->networks[i].cidr, "authority:", sizeof "authority:" - 1) == 0) return true;
+    return false;
 }
 
 /* The less certain one; of equal ones the first. */
 static const struct set_network *lower(const struct set_network *one, const struct set_network *other)
 {
     if (one == NULL || other == NULL) return one == NULL ? other : one;
-    return assurance_of(other) < assurance_of(one) ? other : one;
+    return assurance_of(other->target) < assurance_of(one->target) ? other : one;
 }
 
 /* Which of several authorities a chain leads to is nobody's choice: an authority may stand under another one, or be renewed. */
@@ -180,13 +187,64 @@ static const struct set_network *authority_of(const struct policy_set *set, cons
     return lowest;
 }
 
-const struct policy_target *policy_set_client(const struct policy_set *set, const struct policy_client *client,
-                                              const char **name_out)
+static const struct set_network *place_of(const struct policy_set *set, const struct policy_client *client)
 {
     const struct set_network *lowest = lower(network_of(set, client->address), named(set, "listener", client->listener));
 
-    lowest = lower(lowest, authority_of(set, client->authorities));
+    return lower(lowest, authority_of(set, client->authorities));
+}
+
+const struct policy_target *policy_set_client(const struct policy_set *set, const struct policy_client *client,
+                                              const char **name_out)
+{
+    const struct set_network *lowest = place_of(set, client);
+
     if (lowest == NULL) return NULL;
     *name_out = lowest->cidr;
     return lowest->target;
+}
+
+/* ---- runners ---- */
+
+/* "AE/DU" lies in "AE". */
+static bool lies_in(const char *geo, const char *other)
+{
+    const size_t length = strlen(other);
+
+    return strncmp(geo, other, length) == 0 && (geo[length] == '\0' || geo[length] == '/');
+}
+
+static bool is_elsewhere(const struct set_network *place, const struct policy_target *region)
+{
+    const char *geo = place->target->geo;
+
+    if (geo == NULL) return false;
+    return region->geo == NULL || (!lies_in(geo, region->geo) && !lies_in(region->geo, geo));
+}
+
+const struct policy_target *policy_set_runner(const struct policy_set *set, const char *region,
+                                              const struct policy_client *client, int64_t now_us, const char **name_out)
+{
+    const struct set_region *found = set_region(set, region);
+    const bool is_enrolled = client->runner == POLICY_RUNNER_NONE || client->runner == POLICY_RUNNER_ENROLLED;
+    const struct set_network *place = is_enrolled ? NULL : place_of(set, client);
+
+    *name_out = region;
+    if (found == NULL) return NULL; /* nothing is less certain */
+    const struct policy_target *facts = set_region_facts(found, now_us);
+    if (client->runner == POLICY_RUNNER_ATTESTED && (place == NULL || !is_elsewhere(place, facts))) {
+        *name_out = found->attested_id;
+        return policy_set_region(set, found->attested_id, now_us);
+    }
+    if (place == NULL || assurance_of(place->target) >= assurance_of(facts)) return facts;
+    *name_out = place->cidr;
+    return place->target;
+}
+
+const struct policy_target *policy_set_runner_named(const struct policy_set *set, const char *name, int64_t now_us)
+{
+    const struct policy_target *region = policy_set_region(set, name, now_us);
+    const struct set_network *place = region == NULL ? set_place(set, name) : NULL;
+
+    return place == NULL ? region : place->target;
 }

@@ -173,15 +173,12 @@ static size_t group_names(const struct predicate *predicate, const struct policy
     return count;
 }
 
-size_t target_names(const struct target_test *test, const struct policy_target *target, const struct policy_groups *groups,
-                    const char **names, size_t count)
+size_t target_names(const struct target_test *test, const struct target_question *question, const char **names, size_t count)
 {
-    const enum truth truth = target_meets(test, target, groups);
-
     for (size_t i = 0; i < test->count; i++) {
         const struct predicate *predicate = &test->predicates[i];
-        if (predicate_holds(predicate, target, groups) != truth) continue;
-        if (predicate->group_facts.count > 0) count = group_names(predicate, target, groups, names, count);
+        if (predicate_holds(predicate, question->target, question->groups) != question->truth) continue;
+        if (predicate->group_facts.count > 0) count = group_names(predicate, question->target, question->groups, names, count);
         else names[count++] = predicate_facts[predicate->kind];
     }
     return count;

@@ -41,7 +41,7 @@ static int rank_of(const char *rule)
     } rules[] = {{"SYS-NO-CREDENTIAL", 1}, {"SYS-NOT-LIVE", 1},   {"SYS-SCOPE", 1},         {"SYS-NO-BINDING", 1},
                  {"SYS-GRANT", 1},         {"SYS-SELF-GRANT", 1}, {"SYS-BOTH-OFFICERS", 1}, {"SYS-STALE", 2},
                  {"SYS-NOT-FOUND", 2},     {"SYS-QUARANTINE", 2}, {"SYS-DRAINING", 2},      {"SYS-RETIRED", 2},
-                 {"SYS-NOT-CURRENT", 2},   {"SYS-NO-POLICY", 3},  {RULE_OF_LIMIT, 4}};
+                 {"SYS-NOT-CURRENT", 2},   {"SYS-MISPLACED", 2},  {"SYS-NO-POLICY", 3},     {RULE_OF_LIMIT, 4}};
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (strcmp(rules[i].rule, rule) == 0) return rules[i].rank;
@@ -183,7 +183,7 @@ struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, 
 struct result policy_replay_on(const struct leaf *leaf, const struct bytes *facts, size_t facts_count,
                                const struct replay_base *base, struct replay_report *report_out, struct error *err)
 {
-    struct replay replay = {.leaf = leaf, .set = base->set, .restrictions = base->restrictions};
+    struct replay replay = {.leaf = leaf, .set = base->set, .restrictions = base->restrictions, .told_from = base->told_from};
     struct error why = {0};
     const struct result replayed = replay_event(&replay, facts, facts_count, &why);
 

@@ -37,6 +37,8 @@ RESULT policy_replay(const struct leaf *leaf, const struct bytes *facts, size_t 
 struct replay_base {
     const struct policy_set *set;
     struct replay_restrictions *restrictions;
+    uint64_t
+        told_from; /* facts of events after this number name whom the duties want told: since a restriction is in force, all gateways write it. 0: not known */
 };
 RESULT policy_replay_on(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct replay_base *base,
                         struct replay_report *report_out, struct error *err);

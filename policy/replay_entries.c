@@ -20,7 +20,7 @@ struct facts_view {
     const struct policy_exception *exceptions[POLICY_LIST_MAX];
     size_t used_count;
     const struct policy_exception *used[POLICY_LIST_MAX];
-    const json_t *told; /* NULL: the facts name nobody; older ones don't */
+    const json_t *told; /* NULL: the facts name nobody, or are too old to */
     bool is_told[FACTS_TOLD_MAX];
 };
 
@@ -48,9 +48,11 @@ static const struct policy_target *network_of(const struct policy_set *set, cons
 
 static struct result check_target(const struct policy_set *set, const struct policy_facts *facts, struct error *err)
 {
-    const struct policy_target *known = (facts->op & OP_OF_CLIENTS) != 0
-                                            ? network_of(set, facts->target_id)
-                                            : policy_set_region(set, facts->target_id, facts->now_us);
+    const struct policy_target *known = NULL;
+
+    if ((facts->op & OP_OF_CLIENTS) != 0) known = network_of(set, facts->target_id);
+    else if (facts->op == OP_TRAIN) known = policy_set_runner_named(set, facts->target_id, facts->now_us);
+    else known = policy_set_region(set, facts->target_id, facts->now_us);
 
     if (known == NULL) known = policy_set_unknown(set);
     if (strcmp(policy_target_canonical(known), policy_target_canonical(facts->target)) == 0) return SUCCESS;
@@ -122,10 +124,18 @@ static void note_used(struct facts_view *entry, const struct policy_decision *de
     }
 }
 
+/* Facts of before a log's first restriction may lack the names, because older gateways did not write them. */
+static bool may_be_silent(const struct facts_view *entry)
+{
+    const struct replay *replay = entry->replay;
+
+    return entry->told == NULL && (replay->told_from == 0 || replay->leaf->sequence <= replay->told_from);
+}
+
 /* Names in facts are sorted, each once, and a list of the duties is a part of them. */
 static struct result note_told(struct facts_view *entry, const struct policy_decision *decision, struct error *err)
 {
-    for (size_t i = 0; i < policy_decision_told_count(decision) && entry->told != NULL; i++) {
+    for (size_t i = 0; i < policy_decision_told_count(decision) && !may_be_silent(entry); i++) {
         size_t at = 0;
         while (at < json_array_size(entry->told) &&
                strcmp(json_string_value(json_array_get(entry->told, at)), policy_decision_told(decision, i)) != 0)
@@ -273,7 +283,7 @@ static struct result find_documents(struct facts_view *entry, const json_t *dige
 {
     const struct replay *replay = entry->replay;
     const char *outcome = replay->leaf->outcome;
-    const struct replay_restrictions_query query = {replay->set, entry->scope, digests,
+    const struct replay_restrictions_query query = {replay->set, entry->scope, digests, replay->leaf->sequence,
                                                     strcmp(outcome, "allowed") == 0 || strcmp(outcome, "denied") == 0};
     const struct result joined = replay_restrictions_join(replay->restrictions, &query, &entry->documents, err);
 

@@ -130,11 +130,13 @@ static struct result replay(struct bytes line, const struct replay_sets *sets, s
 
     TRY(read_line(line, exported, &leaf, err));
     const struct policy_set *set = find_set(sets, leaf.reason.policy);
-    const struct replay_base base = {set, sets->restrictions};
+    const uint64_t proven = replay_restrictions_first(sets->restrictions), seen = tally->restricted_at;
+    const struct replay_base base = {set, sets->restrictions, seen == 0 || (proven != 0 && proven < seen) ? proven : seen};
     TRY(policy_replay_on(&leaf, exported->views, exported->facts_count, &base, &report, err));
     check_age(&leaf, set, tally, &report);
     note_load(&leaf, tally);
     replay_restrictions_note(sets->restrictions, &leaf);
+    if (tally->restricted_at == 0 && replay_restriction_is_noted(&leaf)) tally->restricted_at = leaf.sequence;
     count(&leaf, &report, tally);
     return SUCCESS;
 }

@@ -16,14 +16,16 @@ struct replay_sets {
 
 struct replay_tally {
     uint64_t agree, differ, impossible;
-    uint64_t old;                     /* impossible because the event is of version 1 */
-    uint64_t missing;                 /* impossible because facts that the event commits to are gone */
-    uint64_t first_missing;           /* number of the first such event */
-    uint64_t omitted;                 /* impossible because the event says that its facts were too large to keep */
-    uint64_t lacking_set;             /* impossible because the policy set is missing */
-    uint64_t first;                   /* number of the first event that differs */
-    char what[256];                   /* the difference in that event */
-    char set[72];                     /* the first missing policy set */
+    uint64_t old;           /* impossible because the event is of version 1 */
+    uint64_t missing;       /* impossible because facts that the event commits to are gone */
+    uint64_t first_missing; /* number of the first such event */
+    uint64_t omitted;       /* impossible because the event says that its facts were too large to keep */
+    uint64_t lacking_set;   /* impossible because the policy set is missing */
+    uint64_t first;         /* number of the first event that differs */
+    char what[256];         /* the difference in that event */
+    char set[72];           /* the first missing policy set */
+    uint64_t
+        restricted_at; /* the number of the first event that brought a restriction of an organisation into force; 0: none is seen */
     uint64_t loaded_epoch, loaded_at; /* the newest policy set that an event so far has loaded, and the number of that event */
 };
 

@@ -16,6 +16,7 @@ struct replay {
     const struct leaf *leaf;
     const struct policy_set *set;
     struct replay_restrictions *restrictions; /* NULL: none is at hand */
+    uint64_t told_from;                       /* as in struct replay_base */
     bool is_missing, is_omitted, lacks_set, lacks_restriction;
     int64_t uses_max; /* the most uses that an exception of this decision allows; 0: it needs none */
     size_t denial_count;

@@ -19,6 +19,7 @@ struct known {
     json_t *json;                    /* of the policy */
     uint64_t version;                /* of the document */
     uint64_t from, until;            /* numbers of events; 0: not seen */
+    bool is_proven;                  /* the numbers are those of its proof, and the log need not tell them */
     char doubt[DIGEST_TEXT_SIZE];    /* a later document of the organisation that is not at hand: it may have ended this one */
 };
 
@@ -65,12 +66,23 @@ static struct result read_policy(const struct document *document, struct known *
     return SUCCESS;
 }
 
+static struct known *find_known(struct replay_restrictions *restrictions, const char *document)
+{
+    for (size_t i = 0; i < restrictions->count; i++)
+        if (strcmp(restrictions->each[i].document, document) == 0) return &restrictions->each[i];
+    return NULL;
+}
+
 struct result replay_restrictions_add(struct replay_restrictions *restrictions, const struct document *document,
                                       struct error *err)
 {
     struct digest digest = {.algorithm = DIGEST_SHA256};
+    char name[DIGEST_TEXT_SIZE];
 
     if (document->kind != DOCUMENT_RESTRICTION) return failure(err, ERROR_INVALID, "this is no restriction of an organisation");
+    memcpy(digest.bytes, document->digest, sizeof document->digest);
+    digest_format(&digest, name);
+    if (find_known(restrictions, name) != NULL) return SUCCESS;
     if (restrictions->count == REPLAY_RESTRICTIONS_MAX)
         return failure(err, ERROR_LIMIT, "at most %d restrictions", REPLAY_RESTRICTIONS_MAX);
     struct known *known = &restrictions->each[restrictions->count];
@@ -79,9 +91,25 @@ struct result replay_restrictions_add(struct replay_restrictions *restrictions, 
     (void)snprintf(known->organisation, sizeof known->organisation, "%s", document->scope);
     (void)snprintf(known->name, sizeof known->name, "%s", document->name);
     known->version = document->version;
-    memcpy(digest.bytes, document->digest, sizeof document->digest);
-    digest_format(&digest, known->document);
+    memcpy(known->document, name, sizeof known->document);
     restrictions->count++;
+    return SUCCESS;
+}
+
+/* Of several files the one that knows its end counts. */
+struct result replay_restrictions_add_proven(struct replay_restrictions *restrictions, const struct restriction_proven *proven,
+                                             struct error *err)
+{
+    struct digest digest = {.algorithm = DIGEST_SHA256};
+    char name[DIGEST_TEXT_SIZE];
+
+    TRY(replay_restrictions_add(restrictions, proven->document, err));
+    memcpy(digest.bytes, proven->document->digest, sizeof proven->document->digest);
+    digest_format(&digest, name);
+    struct known *known = find_known(restrictions, name);
+    known->is_proven = true;
+    known->from = proven->sequence;
+    if (proven->until != 0) known->until = proven->until;
     return SUCCESS;
 }
 
@@ -94,6 +122,22 @@ static const char *find_document(const struct leaf *leaf)
     return strcmp(action, "restriction.approve") == 0 || strcmp(action, "restriction.revoke") == 0 ? at + 1 : NULL;
 }
 
+bool replay_restriction_is_noted(const struct leaf *leaf)
+{
+    return find_document(leaf) != NULL;
+}
+
+uint64_t replay_restrictions_first(const struct replay_restrictions *restrictions)
+{
+    uint64_t first = 0;
+
+    for (size_t i = 0; restrictions != NULL && i < restrictions->count; i++) {
+        const struct known *known = &restrictions->each[i];
+        if (known->is_proven && (first == 0 || known->from < first)) first = known->from;
+    }
+    return first;
+}
+
 /* The name of the document is not in the event: any restriction of the organisation may be meant. */
 static void note_unknown(struct replay_restrictions *restrictions, const struct leaf *leaf, const char *document)
 {
@@ -102,8 +146,8 @@ static void note_unknown(struct replay_restrictions *restrictions, const struct 
 
     for (size_t i = 0; i < restrictions->count; i++) {
         struct known *known = &restrictions->each[i];
-        if (known->from != 0 && known->until == 0 && strncmp(known->organisation, organisation, length) == 0 &&
-            known->organisation[length] == '\0')
+        if (known->from != 0 && known->from < leaf->sequence && known->until == 0 &&
+            strncmp(known->organisation, organisation, length) == 0 && known->organisation[length] == '\0')
             (void)snprintf(known->doubt, sizeof known->doubt, "%s", document);
     }
 }
@@ -111,11 +155,9 @@ static void note_unknown(struct replay_restrictions *restrictions, const struct 
 void replay_restrictions_note(struct replay_restrictions *restrictions, const struct leaf *leaf)
 {
     const char *document = restrictions == NULL ? NULL : find_document(leaf);
-    struct known *found = NULL;
 
     if (document == NULL) return;
-    for (size_t i = 0; i < restrictions->count; i++)
-        if (strcmp(restrictions->each[i].document, document) == 0) found = &restrictions->each[i];
+    struct known *found = find_known(restrictions, document);
     if (found == NULL) {
         note_unknown(restrictions, leaf, document);
         return;
@@ -131,16 +173,23 @@ void replay_restrictions_note(struct replay_restrictions *restrictions, const st
 
 /* ---- one decision ---- */
 
-static bool is_in_force(const struct known *known)
+static bool is_in_force(const struct known *known, uint64_t sequence)
 {
-    return known->from != 0 && known->until == 0;
+    if (!known->is_proven) return known->from != 0 && known->until == 0;
+    return known->from < sequence && (known->until == 0 || sequence < known->until);
+}
+
+static bool has_ended(const struct known *known, uint64_t sequence)
+{
+    return known->until != 0 && (!known->is_proven || known->until < sequence);
 }
 
 /* A later version may say again what an earlier one has said. */
-static bool is_said_again(const struct replay_restrictions *restrictions, const struct known *ended)
+static bool is_said_again(const struct replay_restrictions *restrictions, const struct known *ended, uint64_t sequence)
 {
     for (size_t i = 0; i < restrictions->count; i++)
-        if (is_in_force(&restrictions->each[i]) && strcmp(restrictions->each[i].policy, ended->policy) == 0) return true;
+        if (is_in_force(&restrictions->each[i], sequence) && strcmp(restrictions->each[i].policy, ended->policy) == 0)
+            return true;
     return false;
 }
 
@@ -173,8 +222,8 @@ static struct result check_age(const struct replay_restrictions *restrictions, c
         const struct known *known = &restrictions->each[i];
         if (known->policy[0] == '\0' || !is_of(known, query->scope)) continue;
         const bool is_there = is_named(query->digests, known->policy);
-        if (is_in_force(known) && !is_there) return check_left_out(known, err);
-        if (known->until != 0 && is_there && !is_said_again(restrictions, known))
+        if (is_in_force(known, query->sequence) && !is_there) return check_left_out(known, err);
+        if (has_ended(known, query->sequence) && is_there && !is_said_again(restrictions, known, query->sequence))
             return failure(err, ERROR_DENIED,
                            "it was decided with a version of the restriction %.63s that event %" PRIu64 " has ended", known->name,
                            known->until);

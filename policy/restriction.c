@@ -16,6 +16,29 @@ struct result policy_restrictions_join(const struct policy_set *set, const json_
     return policy_documents_new(all, documents_out, err);
 }
 
+static json_t *part(const struct policy_set *set, const char *name)
+{
+    return json_object_get(set->json, name);
+}
+
+struct result policy_restrictions_show(const struct policy_set *set, const json_t *policies, struct policy_set **shown_out,
+                                       struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    OWNED_JSON all = json_copy(part(set, "policies"));
+
+    if (all == NULL || json_array_extend(all, (json_t *)(uintptr_t)policies) != 0) return policy_no_memory(err);
+    const struct policy_set_parts parts = {.epoch = set->epoch,
+                                           .policies = all,
+                                           .regions = part(set, "regions"),
+                                           .groups = part(set, "groups"),
+                                           .networks = part(set, "networks"),
+                                           .exceptions = part(set, "exceptions"),
+                                           .declassified = part(set, "declassified")};
+    TRY(policy_set_compose(&parts, &payload, err));
+    return policy_set_compile(buffer_bytes(&payload), shown_out, err);
+}
+
 struct result policy_restrictions_digests(const json_t *policies, char **digests_out, struct error *err)
 {
     OWNED(policy_documents) *documents = NULL;

@@ -93,6 +93,7 @@ static struct result read_rules(struct index_draft *draft, struct error *err)
     }
     draft->index.when_count = number_tests(draft->whens, draft->rule_count);
     draft->index.condition_count = number_tests(draft->conditions, draft->rule_count);
+    draft->index.truth_count = draft->index.condition_count + 1; /* no silence has the number 0 */
     return SUCCESS;
 }
 
@@ -109,6 +110,34 @@ static int compare_rules(const void *a, const void *b)
 static bool belongs_to(const struct rule_group *group, const struct numbered_rule *rule)
 {
     return group->effect == rule->effect && group->when == rule->when && group->condition == rule->condition;
+}
+
+/* One group alone is asked as quickly as its silence. */
+static bool is_of_target(const struct rule_group *groups, size_t count)
+{
+    if (count < 2 || (groups->effect != EFFECT_REQUIRE && groups->effect != EFFECT_DENY)) return false;
+    for (size_t i = 0; i < count; i++)
+        if (groups[i].is_of_label) return false;
+    return true;
+}
+
+/* Groups are sorted as their rules are. */
+static struct result find_runs(struct index_draft *draft, struct rule_groups *groups, size_t count, struct error *err)
+{
+    struct rule_run *runs = arena_take(draft->index.arena, (count + 1) * sizeof *runs);
+    const struct rule_group *each = groups->groups;
+    size_t end = 0;
+
+    if (runs == NULL) return policy_no_memory(err);
+    for (size_t first = 0; first < count; first = end) {
+        for (end = first; end < count && each[end].effect == each[first].effect && each[end].when == each[first].when;) end++;
+        const bool has_silence = is_of_target(each + first, end - first);
+        runs[groups->run_count++] = (struct rule_run){.silence = has_silence ? (uint32_t)draft->index.truth_count++ : 0,
+                                                      .first = (uint16_t)first,
+                                                      .count = (uint16_t)(end - first)};
+    }
+    groups->runs = runs;
+    return SUCCESS;
 }
 
 /* Of rules that are sorted. */
@@ -130,8 +159,8 @@ static struct result group_rules(struct index_draft *draft, const struct numbere
                                                   .is_of_label = rules[i].is_of_label};
         groups[found - 1].count++;
     }
-    *groups_out = (struct rule_groups){found, groups, indices};
-    return SUCCESS;
+    *groups_out = (struct rule_groups){.groups = groups, .rules = indices};
+    return find_runs(draft, groups_out, found, err);
 }
 
 static struct result group_operation(struct index_draft *draft, const struct policy_document *document,

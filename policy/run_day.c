@@ -24,21 +24,29 @@ static struct result check_duties(const struct run_bundle *bundle, const struct 
 
 static bool is_decided(const struct run_bundle *bundle, size_t index)
 {
-    const char *region = bundle->others[index].region;
+    char place[RUNNER_PLACE_SIZE], other[RUNNER_PLACE_SIZE];
 
-    if (strcmp(bundle->runner.region, region) == 0) return true;
-    for (size_t i = 0; i < index; i++)
-        if (strcmp(bundle->others[i].region, region) == 0) return true;
-    return false;
+    runner_key_place(&bundle->others[index], place);
+    runner_key_place(&bundle->runner, other);
+    for (size_t i = 0; i < index && strcmp(other, place) != 0; i++) runner_key_place(&bundle->others[i], other);
+    return strcmp(other, place) == 0;
+}
+
+static struct result check_place(const struct train_run *run, const struct runner_key *runner, struct error *err)
+{
+    char place[RUNNER_PLACE_SIZE];
+
+    runner_key_place(runner, place);
+    return policy_train_check_region(run, place, err);
 }
 
 struct result policy_run_check_day(const struct run_bundle *bundle, const struct train_run *run, struct error *err)
 {
     TRY(check_duties(bundle, run, err));
     if (!bundle->has_runner) return SUCCESS;
-    TRY(policy_train_check_region(run, bundle->runner.region, err));
+    TRY(check_place(run, &bundle->runner, err));
     for (size_t i = 0; i < bundle->chain.peer_count; i++)
-        if (!is_decided(bundle, i)) TRY(policy_train_check_region(run, bundle->others[i].region, err));
+        if (!is_decided(bundle, i)) TRY(check_place(run, &bundle->others[i], err));
     return SUCCESS;
 }
 
@@ -64,10 +72,15 @@ static struct result find_set(const struct run_bundle *bundle, const struct run_
 struct result policy_run_day(const struct run_bundle *bundle, const struct run_day *day, struct error *err)
 {
     OWNED(policy_set) *set = NULL;
+    OWNED(run_restrictions) *restrictions = NULL;
     struct error why = {0};
 
     TRY(find_set(bundle, day, &set, err));
-    const struct train_run run = {.set = set, .spec = run_member(bundle->chain.order, "spec"), .now_ms = day->now_ms};
+    TRY(run_restrictions_of_day(bundle, day, set, &restrictions, err));
+    const struct train_run run = {
+        .set = set, .spec = run_member(bundle->chain.order, "spec"), .now_ms = day->now_ms, .restrictions = restrictions};
     if (policy_run_check_day(bundle, &run, &why).ok) return SUCCESS;
-    return failure(err, why.kind, "the policy set in force: %.220s", why.message);
+    return failure(err, why.kind, "%s: %.200s",
+                   restrictions == NULL ? "the policy set in force" : "the policies in force, with restrictions of organisations",
+                   why.message);
 }

@@ -14,5 +14,5 @@
  */
 RESULT policy_run_check_day(const struct run_bundle *bundle, const struct train_run *run, struct error *err);
 
-/** For sijil-keyd: finds the set of the day among those of the bundle. Manifests are not known to it. run_day_check(). ERROR_NO_MEMORY. */
+/** For sijil-keyd: finds the set of the day, and the restrictions that it has pinned, among those of the bundle. Manifests are not known to it. run_day_check(). ERROR_NO_MEMORY. */
 RESULT policy_run_day(const struct run_bundle *bundle, const struct run_day *day, struct error *err);

@@ -185,14 +185,35 @@ static struct result replay_all(const struct run_bundle *bundle, const struct re
     return SUCCESS;
 }
 
+/* Facts name them by their digests. Those that the verifier gives count in their place: they may be proven. */
+static struct result read_restrictions(const struct run_bundle *bundle, struct replay_restrictions *restrictions,
+                                       struct error *err)
+{
+    const json_t *texts = json_object_get(bundle->json, "restrictions");
+    struct error why = {0};
+
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const struct bytes text = bytes_of_text(json_string_value(json_array_get(texts, i)));
+        OWNED(document) *document = NULL;
+        if (!document_read_payload(DOCUMENT_RESTRICTION, text, &document, &why).ok ||
+            !replay_restrictions_add(restrictions, document, &why).ok)
+            return failure(err, why.kind, "restriction %zu: %.200s", i + 1, why.message);
+    }
+    return SUCCESS;
+}
+
 static struct result decide_again(const struct run_bundle *bundle, const struct run_verify_keys *keys,
                                   struct run_repeated *repeated_out, struct error *err)
 {
     struct sets sets = {.count = 0};
     struct run_repeated repeated = {.decisions = 0};
-    struct result result = read_sets(bundle, keys->root, &sets, err);
+    OWNED(replay_restrictions) *own = NULL;
 
-    const struct replay_sets known = {sets.count, sets.each, keys->restrictions};
+    TRY(replay_restrictions_new(&own, err));
+    struct result result = read_sets(bundle, keys->root, &sets, err);
+    if (result.ok) result = read_restrictions(bundle, own, err);
+
+    const struct replay_sets known = {sets.count, sets.each, keys->restrictions == NULL ? own : keys->restrictions};
     if (result.ok) result = replay_all(bundle, &known, &repeated, err);
     if (result.ok && sets.count > 0) result = check_terms_with_floors(bundle, &sets, &repeated, err);
     repeated.has_terms = sets.count > 0;

@@ -79,6 +79,12 @@ const struct policy_groups *policy_set_groups(const struct policy_set *set);
  * that ask for one deny.
  */
 const struct policy_target *policy_set_region(const struct policy_set *set, const char *region, int64_t now_us);
+/**
+ * "attested:local/dxb" is the place of an attested runner in the region local/dxb, for policy_set_region(): the facts of the region, with the assurance 4.
+ * No region has such a name. What a set itself states of the assurance of a region is about other machines there.
+ */
+#define POLICY_ATTESTED_MARK "attested:"
+#define POLICY_ATTESTED_SIZE (sizeof POLICY_ATTESTED_MARK + 63) /* with a region's name */
 /** The first moment at which an attested attribute of a region has expired, in microseconds since 1970; 0: none ever does. */
 int64_t policy_set_attested_until(const struct policy_set *set);
 /** The whole record of a region, as signed. NULL: the set lacks the region. Borrowed. */
@@ -89,12 +95,20 @@ const json_t *policy_set_region_store(const struct policy_set *set, const char *
 const char *policy_set_region_keyd(const struct policy_set *set, const char *region);
 /** What the set says of the region's keys: "ring", "geo", "control". May be NULL. Borrowed. */
 const json_t *policy_set_region_key(const struct policy_set *set, const char *region);
+/** What the signed record of a runner says of where a run is. */
+enum policy_runner {
+    POLICY_RUNNER_NONE,     /* nobody has the run yet, or it is no runner */
+    POLICY_RUNNER_ENROLLED, /* in its region, not more */
+    POLICY_RUNNER_ATTESTED, /* its record has an attestation, and the connection comes from one of the networks that this names */
+    POLICY_RUNNER_ELSEWHERE, /* its record has an attestation, and the connection comes from somewhere else */
+};
 /** How a client has come. NULL: not known, or none. */
 struct policy_client {
     const struct sockaddr *address;
     const char *
         authorities; /* of tls_client_ca, that the client's certificate leads to: "sha256:..." of each one's, with spaces between */
     const char *listener; /* name of the gateway's port that it has come to */
+    enum policy_runner runner;
 };
 #define POLICY_PLACE_SIZE 96 /* "authority:sha256:..." */
 /**
@@ -103,6 +117,16 @@ struct policy_client {
  */
 const struct policy_target *policy_set_client(const struct policy_set *set, const struct policy_client *client,
                                               const char **name_out);
+/** Whether the set has the place of an authority. */
+bool policy_set_places_authorities(const struct policy_set *set);
+/**
+ * Facts of a run's runner in `region`, and their name: "attested:REGION" if it is attested and nothing that the set says about its connection names another
+ * place; a runner without an attestation: the region. Otherwise the less certain of the region and of policy_set_client(). NULL: nothing is known.
+ */
+const struct policy_target *policy_set_runner(const struct policy_set *set, const char *region,
+                                              const struct policy_client *client, int64_t now_us, const char **name_out);
+/** For a name that policy_set_runner() has given. NULL: the set has none such. */
+const struct policy_target *policy_set_runner_named(const struct policy_set *set, const char *name, int64_t now_us);
 /** A target without any known fact. */
 const struct policy_target *policy_set_unknown(const struct policy_set *set);
 /** The exceptions of one project, in the order that facts need. */

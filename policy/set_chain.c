@@ -20,7 +20,8 @@ struct set_chain {
     struct document_pin passed; /* the last set that counts for nothing; epoch 0: none */
     struct error why;           /* it does not */
     uint64_t sequence;          /* of the last link */
-    size_t links, id_count;
+    size_t links, id_count, pin_count;
+    struct document_pin pins[SET_CHAIN_LINKS_MAX]; /* of all sets that count */
     uint8_t ids[CHAIN_IDS_MAX][DOCUMENT_DIGEST_SIZE];
 };
 
@@ -139,6 +140,7 @@ static struct result take_set(struct set_chain *chain, const struct document *do
     chain->end.signers = signers;
     chain->end.terms = chain->trust.terms;
     chain->end.sets++;
+    chain->pins[chain->pin_count++] = chain->pin; /* no more than links */
     return SUCCESS;
 }
 
@@ -191,6 +193,42 @@ struct result set_chain_add(struct set_chain *chain, const struct set_chain_link
     else return failure(err, ERROR_INVALID, "only policy sets and keys of approvers say who has signed a policy set");
     chain->sequence = link->sequence;
     chain->links++;
+    return SUCCESS;
+}
+
+uint64_t set_chain_trust(const struct set_chain *chain, int64_t now_ms, struct document_trust *trust_out)
+{
+    *trust_out = chain->trust;
+    trust_out->now_ms = now_ms;
+    return chain->links == 0 ? UINT64_MAX : chain->sequence;
+}
+
+bool set_chain_has(const struct set_chain *chain, uint64_t epoch, const char *digest)
+{
+    static const char prefix[] = "sha256:";
+    uint8_t bytes[DOCUMENT_DIGEST_SIZE];
+
+    if (strncmp(digest, prefix, sizeof prefix - 1) != 0 ||
+        !text_from_hex(bytes_of_text(digest + sizeof prefix - 1), bytes, sizeof bytes))
+        return false;
+    for (size_t i = 0; i < chain->pin_count; i++)
+        if (chain->pins[i].epoch == epoch && memcmp(chain->pins[i].digest, bytes, sizeof bytes) == 0) return true;
+    return false;
+}
+
+struct result set_chain_check_hold(const struct set_chain *chain, const struct set_chain_link *link,
+                                   struct document **document_out, struct error *err)
+{
+    struct document_trust trust = chain->trust;
+    OWNED(document) *document = NULL;
+
+    TRY(check_order(chain, link, err));
+    TRY(document_read(link->envelopes, link->count, &document, err));
+    if (document->kind != DOCUMENT_LEGAL_HOLD) return failure(err, ERROR_INVALID, "this is no legal hold");
+    TRY(document_check_event(document, link->entry, link->sequence, err));
+    trust.now_ms = link->time_ms;
+    TRY(document_check(document, &trust, err));
+    *document_out = GIVE(document);
     return SUCCESS;
 }
 

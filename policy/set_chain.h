@@ -34,6 +34,19 @@ struct set_chain_link {
  */
 RESULT set_chain_add(struct set_chain *chain, const struct set_chain_link *link, struct error *err);
 
+/** Whose keys count at this time, and how many persons must sign. The number of the last link; UINT64_MAX: there is none. */
+uint64_t set_chain_trust(const struct set_chain *chain, int64_t now_ms, struct document_trust *trust_out);
+
+/** Whether this set is one of the chain, and was signed as it had to be. */
+bool set_chain_has(const struct set_chain *chain, uint64_t epoch, const char *digest);
+
+/**
+ * A legal hold, or its release, with the keys that the chain has: it adds nothing. ERROR_DENIED: too few persons have signed it, or the event is another one. ERROR_INVALID: it is none.
+ * The caller owns *document_out.
+ */
+RESULT set_chain_check_hold(const struct set_chain *chain, const struct set_chain_link *link, struct document **document_out,
+                            struct error *err);
+
 /** The last set. Views: they live as long as the chain. */
 struct set_chain_end {
     struct policy_set *set;     /* NULL: the chain has none */

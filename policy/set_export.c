@@ -1,14 +1,10 @@
 #include "policy/set_export.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "audit/format/policy_load.h"
-#include "base/clock.h"
 #include "base/text.h"
 #include "policy/set_exceptions.h"
-#include "policy/set_text.h"
 
 static struct result write_link(const struct set_export_link *link, struct buffer *text, struct error *err)
 {
@@ -24,27 +20,63 @@ static struct result write_link(const struct set_export_link *link, struct buffe
     return buffer_add_u8(text, '}', err);
 }
 
-static struct result write_chain(const struct set_export_parts *parts, struct buffer *text, struct error *err)
+static struct result write_links(const struct set_export_link *links, size_t count, struct buffer *text, struct error *err)
 {
-    if (parts->chain_count == 0) return SUCCESS;
-    TRY(buffer_add_text(text, "\"chain\":[", err));
-    for (size_t i = 0; i < parts->chain_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (i > 0) TRY(buffer_add_text(text, ",\n", err));
-        TRY(write_link(&parts->chain[i], text, err));
+        TRY(write_link(&links[i], text, err));
     }
-    return buffer_add_text(text, "],", err);
+    return buffer_add_u8(text, ']', err);
+}
+
+static struct result write_chain(const struct set_export_link *chain, size_t count, struct buffer *text, struct error *err)
+{
+    if (count == 0) return SUCCESS;
+    TRY(buffer_add_text(text, "\"chain\":[", err));
+    TRY(write_links(chain, count, text, err));
+    return buffer_add_u8(text, ',', err);
+}
+
+static struct result write_restrictions(const struct set_export_parts *parts, struct buffer *text, struct error *err)
+{
+    if (parts->organisation == NULL) return SUCCESS;
+    TRY(buffer_add_text(text, ",\"restrictions\":{\"documents\":[", err));
+    TRY(write_links(parts->documents, parts->document_count, text, err));
+    TRY(buffer_add_text(text, ",\"organisation\":", err));
+    TRY(json_write_string(text, bytes_of_text(parts->organisation), err));
+    return buffer_add_u8(text, '}', err);
+}
+
+static struct result write_last(const char *kind, const struct set_export_link *last, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, "\"entry\":", err));
+    TRY(json_write_string(text, last->entry, err));
+    TRY(buffer_add_text(text, ",\"envelopes\":[", err));
+    for (size_t i = 0; i < last->count; i++) {
+        if (i > 0) TRY(buffer_add_u8(text, ',', err));
+        TRY(json_write_string(text, last->envelopes[i], err));
+    }
+    TRY(buffer_format(text, err, "],\"kind\":\"%s\",\"proof\":", kind));
+    return json_write_string(text, last->proof, err);
 }
 
 struct result set_export_write(const struct set_export_parts *parts, struct buffer *text, struct error *err)
 {
+    const struct set_export_link last = {
+        .envelopes = {parts->envelope}, .count = 1, .entry = parts->entry, .proof = parts->proof};
+
     TRY(buffer_add_text(text, "{\"apiVersion\":\"sijil.policy/v1\",", err));
-    TRY(write_chain(parts, text, err));
-    TRY(buffer_add_text(text, "\"entry\":", err));
-    TRY(json_write_string(text, parts->entry, err));
-    TRY(buffer_add_text(text, ",\"envelopes\":[", err));
-    TRY(json_write_string(text, parts->envelope, err));
-    TRY(buffer_add_text(text, "],\"kind\":\"" SET_EXPORT_KIND "\",\"proof\":", err));
-    TRY(json_write_string(text, parts->proof, err));
+    TRY(write_chain(parts->chain, parts->chain_count, text, err));
+    TRY(write_last(SET_EXPORT_KIND, &last, text, err));
+    TRY(write_restrictions(parts, text, err));
+    return buffer_add_text(text, "}\n", err);
+}
+
+struct result hold_export_write(const struct set_export_link *links, size_t count, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, "{\"apiVersion\":\"sijil.policy/v1\",", err));
+    TRY(write_chain(links, count - 1, text, err));
+    TRY(write_last(HOLD_EXPORT_KIND, &links[count - 1], text, err));
     return buffer_add_text(text, "}\n", err);
 }
 
@@ -52,16 +84,32 @@ struct result set_export_write(const struct set_export_parts *parts, struct buff
 
 /* What is checked of a file. */
 struct checking {
-    const struct proof_trust *trust; /* NULL: there is no key of the log */
-    struct set_chain *chain;         /* NULL: the file has none */
-    struct proof_report proof;       /* of the entry that was read last */
+    const struct proof_trust *trust;        /* NULL: there is no key of the log */
+    struct set_chain *chain;                /* NULL: the file has none */
+    struct restriction_chain *restrictions; /* NULL: the file has none */
+    const json_t *documents;                /* of them, in the order of the log */
+    size_t next;                            /* of `documents` */
+    struct set_export_link ahead;           /* the next one; count 0: it is not read yet */
+    struct proof_report proof, ahead_proof; /* of the entry that was read last; of the next one of `documents` */
 };
+
+static bool is_of_kind(const json_t *json, const char *wanted)
+{
+    const char *kind = json_text_of(json, "kind"), *version = json_text_of(json, "apiVersion");
+
+    return kind != NULL && version != NULL && strcmp(kind, wanted) == 0 && strcmp(version, "sijil.policy/v1") == 0;
+}
 
 bool set_export_is(const json_t *json)
 {
     const char *kind = json_text_of(json, "kind");
 
     return kind != NULL && strcmp(kind, SET_EXPORT_KIND) == 0;
+}
+
+bool hold_export_is(const json_t *json)
+{
+    return is_of_kind(json, HOLD_EXPORT_KIND);
 }
 
 static struct result read_link(const json_t *json, struct set_export_link *link, struct error *err)
@@ -87,25 +135,39 @@ static struct result read_link(const json_t *json, struct set_export_link *link,
 static struct result read_file(const json_t *json, struct set_export_link *last, struct error *err)
 {
     const json_t *chain = json_object_get(json, "chain");
-    const char *version = json_text_of(json, "apiVersion");
 
-    if (!set_export_is(json) || version == NULL || strcmp(version, "sijil.policy/v1") != 0)
+    if (!is_of_kind(json, SET_EXPORT_KIND))
         return failure(err, ERROR_INVALID, "this is no policy set with its proof ('sijil policy export' writes one)");
     TRY(read_link(json, last, err));
-    if (json_object_size(json) == (chain == NULL ? 5 : 6) && last->count == 1 && (chain == NULL || json_array_size(chain) > 0))
-        return SUCCESS;
+    const size_t members = 5U + (chain == NULL ? 0U : 1U) + (json_object_get(json, "restrictions") == NULL ? 0U : 1U);
+    if (json_object_size(json) == members && last->count == 1 && (chain == NULL || json_array_size(chain) > 0)) return SUCCESS;
     return failure(
         err, ERROR_INVALID,
-        "an exported policy set has one envelope, an entry, a proof, and a chain if several persons sign, and nothing else");
+        "an exported policy set has one envelope, an entry, a proof, a chain if several persons sign, restrictions of an "
+        "organisation, and nothing else");
+}
+
+static struct result begin_restrictions(struct checking *checking, const json_t *json, struct error *err)
+{
+    const json_t *restrictions = json_object_get(json, "restrictions");
+    const char *organisation = json_text_of(restrictions, "organisation");
+
+    if (restrictions == NULL) return SUCCESS;
+    checking->documents = json_object_get(restrictions, "documents");
+    if (json_object_size(restrictions) != 2 || organisation == NULL || organisation[0] == '\0' ||
+        strlen(organisation) >= DOCUMENT_SCOPE_SIZE || !json_is_array(checking->documents))
+        return failure(err, ERROR_INVALID, "the restrictions of an exported policy set are an organisation and documents");
+    return restriction_chain_new(organisation, &checking->restrictions, err);
 }
 
 /* Without the log's key the entry is taken as it is. */
-static struct result read_event(struct checking *checking, const struct set_export_link *link, struct error *err)
+static struct result read_event(const struct checking *checking, const struct set_export_link *link, struct proof_report *proof,
+                                struct error *err)
 {
-    checking->proof = (struct proof_report){.is_event = true};
-    if (checking->trust == NULL) return leaf_read(link->entry, &checking->proof.event, err);
-    TRY(proof_check_cosigned(checking->trust, link->entry, link->proof, &checking->proof, err));
-    return checking->proof.is_event ? SUCCESS : failure(err, ERROR_DENIED, "the entry of the log is no event");
+    *proof = (struct proof_report){.is_event = true};
+    if (checking->trust == NULL) return leaf_read(link->entry, &proof->event, err);
+    TRY(proof_check_cosigned(checking->trust, link->entry, link->proof, proof, err));
+    return proof->is_event ? SUCCESS : failure(err, ERROR_DENIED, "the entry of the log is no event");
 }
 
 /* The event names the bytes of the envelope, so no other signature and no other set fits it. */
@@ -129,32 +191,83 @@ void set_export_report_done(struct set_export_report *report)
 {
     policy_set_free(report->set);
     set_chain_free(report->chain);
+    restriction_chain_free(report->restrictions);
     report->set = NULL;
     report->chain = NULL;
+    report->restrictions = NULL;
 }
 
 /* ---- the chain ---- */
 
-static struct result add_link(struct checking *checking, const struct set_export_link *link, bool is_followed, struct error *err)
+static struct result as_denied(struct result taken, struct error *err)
 {
-    const struct leaf *event = &checking->proof.event;
-    const struct set_chain_link added = {link->envelopes, link->count, link->entry, event->sequence, event->time_ms, is_followed};
-    const struct result taken = set_chain_add(checking->chain, &added, err);
-
     if (!taken.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_DENIED; /* another event */
     return taken;
+}
+
+static struct set_chain_link link_of(const struct set_export_link *link, const struct proof_report *proof, bool is_followed)
+{
+    return (struct set_chain_link){link->envelopes,       link->count,          link->entry,
+                                   proof->event.sequence, proof->event.time_ms, is_followed};
+}
+
+/* The keys of the chain may be those of officers, too. */
+static struct result add_link(struct checking *checking, const struct set_export_link *link, bool is_followed, struct error *err)
+{
+    const struct set_chain_link added = link_of(link, &checking->proof, is_followed);
+
+    TRY(as_denied(set_chain_add(checking->chain, &added, err), err));
+    if (checking->restrictions == NULL || strcmp(checking->proof.event.targets[0].action, POLICY_LOAD_ACTION) == 0)
+        return SUCCESS;
+    return as_denied(restriction_chain_add(checking->restrictions, &added, checking->chain, err), err);
+}
+
+static struct result read_exactly(const json_t *json, struct set_export_link *link, struct error *err)
+{
+    TRY(read_link(json, link, err));
+    if (json_object_size(json) == 3) return SUCCESS;
+    return failure(err, ERROR_INVALID, "a document of an exported policy set has a member too many");
+}
+
+static struct result look_ahead(struct checking *checking, struct error *err)
+{
+    struct set_export_link link;
+
+    if (checking->ahead.count > 0) return SUCCESS;
+    TRY(read_exactly(json_array_get(checking->documents, checking->next), &link, err));
+    TRY(read_event(checking, &link, &checking->ahead_proof, err));
+    checking->ahead = link;
+    return SUCCESS;
+}
+
+/* The documents of the organisation whose events come before this number. */
+static struct result follow_documents(struct checking *checking, uint64_t until, struct error *err)
+{
+    while (checking->next < json_array_size(checking->documents)) {
+        TRY(look_ahead(checking, err));
+        if (checking->ahead_proof.event.sequence >= until) return SUCCESS;
+        const struct set_chain_link added = link_of(&checking->ahead, &checking->ahead_proof, true);
+        TRY(as_denied(restriction_chain_add(checking->restrictions, &added, checking->chain, err), err));
+        checking->ahead.count = 0;
+        checking->next++;
+    }
+    return SUCCESS;
+}
+
+static struct result follow_one(struct checking *checking, const struct set_export_link *link, bool is_followed,
+                                struct error *err)
+{
+    TRY(read_event(checking, link, &checking->proof, err));
+    TRY(follow_documents(checking, checking->proof.event.sequence, err));
+    return add_link(checking, link, is_followed, err);
 }
 
 static struct result follow_chain(struct checking *checking, const json_t *chain, struct error *err)
 {
     for (size_t i = 0; i < json_array_size(chain); i++) {
-        const json_t *each = json_array_get(chain, i);
         struct set_export_link link;
-        TRY(read_link(each, &link, err));
-        if (json_object_size(each) != 3)
-            return failure(err, ERROR_INVALID, "a document of an exported policy set has a member too many");
-        TRY(read_event(checking, &link, err));
-        TRY(add_link(checking, &link, true, err));
+        TRY(read_exactly(json_array_get(chain, i), &link, err));
+        TRY(follow_one(checking, &link, true, err));
     }
     return SUCCESS;
 }
@@ -181,14 +294,15 @@ static struct result check_signers(struct checking *checking, const json_t *json
     const json_t *chain = json_object_get(json, "chain");
     struct set_chain_end end;
 
-    if (chain == NULL) {
-        TRY(read_event(checking, last, err));
+    TRY(begin_restrictions(checking, json, err));
+    if (chain == NULL && checking->restrictions == NULL) {
+        TRY(read_event(checking, last, &checking->proof, err));
         return read_alone(last, root, set_out, err);
     }
     TRY(set_chain_new(root, &checking->chain, err));
     TRY(follow_chain(checking, chain, err));
-    TRY(read_event(checking, last, err));
-    TRY(add_link(checking, last, false, err));
+    TRY(follow_one(checking, last, false, err));
+    TRY(follow_documents(checking, UINT64_MAX, err));
     set_chain_end(checking->chain, &end);
     if (end.set == NULL || !bytes_equal(policy_set_envelope(end.set), last->envelopes[0]))
         return failure(err, ERROR_DENIED, "the last document of the file is no policy set");
@@ -211,103 +325,74 @@ static struct result check_file(struct bytes text, struct checking *checking, co
     return SUCCESS;
 }
 
+static struct result check_all(struct bytes text, struct checking *checking, const struct ecdsa_key *root,
+                               struct set_export_report *report_out, struct error *err)
+{
+    struct policy_set *set = NULL;
+    const struct result checked = check_file(text, checking, root, &set, err);
+
+    if (checked.ok) {
+        *report_out = (struct set_export_report){checking->proof, checking->chain, set, checking->restrictions};
+        return SUCCESS;
+    }
+    set_chain_free(checking->chain);
+    restriction_chain_free(checking->restrictions);
+    return checked;
+}
+
 struct result set_export_check(struct bytes text, const struct proof_trust *trust, const struct ecdsa_key *root,
                                struct set_export_report *report_out, struct error *err)
 {
     struct checking checking = {.trust = trust};
-    struct policy_set *set = NULL;
-    const struct result checked = check_file(text, &checking, root, &set, err);
 
-    if (checked.ok) *report_out = (struct set_export_report){checking.proof, checking.chain, set};
-    else set_chain_free(checking.chain);
-    return checked;
+    return check_all(text, &checking, root, report_out, err);
 }
 
-struct result set_export_open(struct bytes text, const struct ecdsa_key *root, struct policy_set **set_out,
-                              struct set_chain **chain_out, struct error *err)
+struct result set_export_open(struct bytes text, const struct ecdsa_key *root, struct set_export_report *report_out,
+                              struct error *err)
 {
     struct checking checking = {.trust = NULL};
-    const struct result checked = check_file(text, &checking, root, set_out, err);
 
-    if (checked.ok) *chain_out = checking.chain;
-    else set_chain_free(checking.chain);
+    return check_all(text, &checking, root, report_out, err);
+}
+
+/* ---- legal holds ---- */
+
+void hold_export_report_done(struct hold_export_report *report)
+{
+    document_free(report->document);
+    report->document = NULL;
+}
+
+static struct result check_hold(struct bytes text, struct checking *checking, const struct ecdsa_key *root,
+                                struct document **document_out, struct error *err)
+{
+    const struct leaf *event = &checking->proof.event;
+    struct set_export_link last;
+    OWNED_JSON json = NULL;
+
+    TRY(json_read(text, SET_EXPORT_MAX, &json, err));
+    const json_t *chain = json_object_get(json, "chain");
+    if (!hold_export_is(json) || json_object_size(json) != (chain == NULL ? 5 : 6))
+        return failure(err, ERROR_INVALID, "this is no legal hold with its proof ('sijil admin hold export' writes one)");
+    TRY(read_link(json, &last, err));
+    TRY(set_chain_new(root, &checking->chain, err));
+    TRY(follow_chain(checking, chain, err));
+    TRY(read_event(checking, &last, &checking->proof, err));
+    const struct set_chain_link link = {last.envelopes, last.count, last.entry, event->sequence, event->time_ms, false};
+    const struct result checked = set_chain_check_hold(checking->chain, &link, document_out, err);
+    if (!checked.ok && err->kind == ERROR_NOT_FOUND) err->kind = ERROR_DENIED; /* another event */
     return checked;
 }
 
-/* ---- the report ---- */
-
-static struct result tell_signers(const struct set_export_report *report, struct buffer *text, struct error *err)
+struct result hold_export_check(struct bytes text, const struct proof_trust *trust, const struct ecdsa_key *root,
+                                struct hold_export_report *report_out, struct error *err)
 {
-    struct buffer OWNED_BUFFER line = BUFFER(1024);
-    struct set_chain_end end;
+    struct checking checking = {.trust = trust};
+    struct document *document = NULL;
+    const struct result checked = check_hold(text, &checking, root, &document, err);
 
-    if (report->chain == NULL) return buffer_add_text(text, "  - the root has signed exactly this set;\n", err);
-    set_chain_end(report->chain, &end);
-    TRY(set_chain_text(&end, &line, err));
-    return set_text_paragraph("  - ", 4, buffer_text(&line), text, err);
-}
-
-static struct result tell_unknown(const struct set_export_report *report, struct buffer *text, struct error *err)
-{
-    if (report->chain != NULL)
-        return buffer_add_text(
-            text,
-            "  - that no key of these signers had been withdrawn before: whoever wrote the\n    file may have left that out;\n",
-            err);
-    return buffer_add_text(
-        text,
-        "  - that it came into force: where several persons must sign a set, the\n    registry's log may have one that sijil-keyd has refused;\n",
-        err);
-}
-
-struct result set_export_report_text(const struct set_export_report *report, struct buffer *text, struct error *err)
-{
-    const struct proof_report *proof = &report->proof;
-    const struct set_reading reading = {.now_ms = proof->event.time_ms};
-    char loaded[CLOCK_TEXT_SIZE];
-
-    clock_format(proof->event.time_ms, loaded);
-    TRY(buffer_format(text, err,
-                      "Verified: the policy set of epoch %" PRIu64 ", digest\n%s.\n\n"
-                      "Proven, given the keys of the log and of the root:\n",
-                      policy_set_epoch(report->set), policy_set_digest(report->set)));
-    TRY(tell_signers(report, text, err));
-    TRY(buffer_format(text, err, "  - entry %" PRIu64 " of the log %s says that it was loaded,\n    at %s.\n", proof->index,
-                      proof->checkpoint.origin, loaded));
-    TRY(certificate_witnesses_text(proof, text, err));
-    TRY(buffer_add_text(text, "\nNot proven:\n", err));
-    TRY(tell_unknown(report, text, err));
-    TRY(buffer_add_text(text,
-                        "  - that no later set is in force: ask the registry for the newest event\n    policy.load;\n"
-                        "  - that what it says fits a law: it is evidence for a review.\n\n"
-                        "The set, as of that time:\n\n",
-                        err));
-    return policy_set_text(report->set, &reading, text, err);
-}
-
-static struct result write_signers(const struct set_chain *chain, struct buffer *text, struct error *err)
-{
-    struct set_chain_end end;
-
-    set_chain_end(chain, &end);
-    const struct set_signers *signers = &end.signers;
-    return buffer_format(text, err,
-                         ",\"signers\":{\"from_first\":%s,\"needed\":%u,\"persons\":%u,\"policies\":%u,\"root\":%s,\"sets\":%zu}",
-                         end.is_whole ? "true" : "false", signers->needed, signers->persons, end.terms.policies,
-                         signers->has_root ? "true" : "false", end.sets);
-}
-
-struct result set_export_report_json(const struct set_export_report *report, struct buffer *text, struct error *err)
-{
-    const struct proof_report *proof = &report->proof;
-    char loaded[CLOCK_TEXT_SIZE];
-
-    clock_format(proof->event.time_ms, loaded);
-    TRY(buffer_format(text, err, "{\"verified\":true,\"entry\":%" PRIu64 ",\"loaded_at\":\"%s\",\"origin\":", proof->index,
-                      loaded));
-    TRY(json_write_string(text, bytes_of_text(proof->checkpoint.origin), err));
-    TRY(buffer_add_text(text, ",\"set\":", err));
-    TRY(policy_set_describe(report->set, text, err));
-    if (report->chain != NULL) TRY(write_signers(report->chain, text, err));
-    return buffer_add_text(text, "}\n", err);
+    set_chain_free(checking.chain);
+    if (checked.ok) *report_out = (struct hold_export_report){checking.proof, document};
+    return checked;
 }

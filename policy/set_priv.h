@@ -13,6 +13,8 @@ struct set_region {
     int64_t lapses_us;            /* the first moment at which an attested attribute has expired; INT64_MAX: none ever does */
     struct policy_target *target; /* its facts until then */
     struct policy_target *lapsed; /* and from then on: nothing is known of its attributes; NULL without an end */
+    const char *attested_id;      /* "attested:" and the id; in the arena */
+    struct policy_target *attested, *attested_lapsed; /* the same facts with the assurance of an attested runner */
 };
 
 struct set_network {

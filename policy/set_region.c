@@ -1,11 +1,13 @@
 /* The regions of a set: their facts, until when these are attested, and which store each is. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "policy/no_memory_priv.h"
 #include "policy/set_priv.h"
 
-#define DAY_US ((int64_t)86400 * 1000000)
+#define DAY_US             ((int64_t)86400 * 1000000)
+#define ASSURANCE_ATTESTED 4
 
 static int compare_regions(const void *a, const void *b)
 {
@@ -46,7 +48,8 @@ static struct result read_ends(struct set_region *region, const json_t *record, 
 }
 
 /* The facts alone: a decision is about them, and neither the store nor evidence is one. */
-static struct result compile_facts(json_t *record, const char *without, struct policy_target **target_out, struct error *err)
+static struct result compile_facts(json_t *record, const char *without, bool is_attested, struct policy_target **target_out,
+                                   struct error *err)
 {
     const unsigned before = json_lacks();
     OWNED_JSON facts = json_copy(record); /* a shallow copy */
@@ -56,15 +59,30 @@ static struct result compile_facts(json_t *record, const char *without, struct p
     (void)json_object_del(facts, "attested");
     (void)json_object_del(facts, "keyd");
     if (without != NULL) (void)json_object_del(facts, without);
+    if (is_attested && json_object_set_new(facts, "assurance", json_integer(ASSURANCE_ATTESTED)) != 0)
+        return policy_no_memory(err);
     return policy_target_new(facts, target_out, err);
 }
 
-static struct result compile_region(struct set_region *region, json_t *record, struct error *err)
+static struct result name_attested(struct arena *arena, struct set_region *region, struct error *err)
+{
+    char name[POLICY_ATTESTED_SIZE];
+
+    (void)snprintf(name, sizeof name, POLICY_ATTESTED_MARK "%s", region->id);
+    region->attested_id = arena_copy_text(arena, bytes_of_text(name));
+    return region->attested_id == NULL ? policy_no_memory(err) : SUCCESS;
+}
+
+static struct result compile_region(struct arena *arena, struct set_region *region, json_t *record, struct error *err)
 {
     region->record = record;
-    TRY(compile_facts(record, NULL, &region->target, err));
+    TRY(name_attested(arena, region, err));
+    TRY(compile_facts(record, NULL, false, &region->target, err));
+    TRY(compile_facts(record, NULL, true, &region->attested, err));
     TRY(read_ends(region, record, err));
-    return region->lapses_us == INT64_MAX ? SUCCESS : compile_facts(record, "attrs", &region->lapsed, err);
+    if (region->lapses_us == INT64_MAX) return SUCCESS;
+    TRY(compile_facts(record, "attrs", false, &region->lapsed, err));
+    return compile_facts(record, "attrs", true, &region->attested_lapsed, err);
 }
 
 struct result set_compile_regions(struct policy_set *set, json_t *object, struct error *err)
@@ -76,7 +94,7 @@ struct result set_compile_regions(struct policy_set *set, json_t *object, struct
     if (set->regions == NULL) return policy_no_memory(err);
     json_object_foreach (object, id, record) {
         set->regions[set->region_count].id = id;
-        TRY(compile_region(&set->regions[set->region_count++], record, err));
+        TRY(compile_region(set->arena, &set->regions[set->region_count++], record, err));
     }
     qsort(set->regions, set->region_count, sizeof *set->regions, compare_regions);
     return SUCCESS;
@@ -87,6 +105,8 @@ void set_free_regions(struct policy_set *set)
     for (size_t i = 0; i < set->region_count; i++) {
         policy_target_free(set->regions[i].target);
         policy_target_free(set->regions[i].lapsed);
+        policy_target_free(set->regions[i].attested);
+        policy_target_free(set->regions[i].attested_lapsed);
     }
     free(set->regions);
 }
@@ -105,9 +125,13 @@ const struct policy_target *set_region_facts(const struct set_region *region, in
 
 const struct policy_target *policy_set_region(const struct policy_set *set, const char *region, int64_t now_us)
 {
-    const struct set_region *found = set_region(set, region);
+    static const size_t mark = sizeof POLICY_ATTESTED_MARK - 1;
+    const bool is_attested = strncmp(region, POLICY_ATTESTED_MARK, mark) == 0;
+    const struct set_region *found = set_region(set, is_attested ? region + mark : region);
 
-    return found == NULL ? NULL : set_region_facts(found, now_us);
+    if (found == NULL) return NULL;
+    if (is_attested) return now_us < found->lapses_us ? found->attested : found->attested_lapsed;
+    return set_region_facts(found, now_us);
 }
 
 const json_t *policy_set_region_record(const struct policy_set *set, const char *region)

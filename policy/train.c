@@ -33,7 +33,8 @@ struct result policy_train(const struct policy_set *set, const struct train_quer
                                        .target_id = query->region,
                                        .target = target != NULL ? target : policy_set_unknown(set),
                                        .now_us = query->now_ms * 1000};
-    return policy_evaluate(policy_set_documents(set), &facts, policy_set_groups(set), decision_out, err);
+    return policy_evaluate(query->documents != NULL ? query->documents : policy_set_documents(set), &facts,
+                           policy_set_groups(set), decision_out, err);
 }
 
 const struct policy_denial *policy_train_denial(const struct policy_decision *decision)
@@ -172,7 +173,8 @@ static struct result ask(const struct repositories *repositories, const struct r
     struct label label = repositories->written;
 
     if (!repository->is_written || is_lifted(run, repository->name)) TRY(read_label(repositories, repository->name, &label, err));
-    const struct train_query query = {repository->name, region, run->now_ms, &label};
+    const struct train_query query = {repository->name, region, run->now_ms, &label,
+                                      run_restrictions_documents(run->restrictions, run->set, repository->name)};
     return policy_train(run->set, &query, decision_out, err);
 }
 
@@ -222,7 +224,9 @@ static struct result check_jurisdiction(const struct repositories *repositories,
     TRY(allows_all(repositories, "", &allows, err));
     for (size_t i = 0; !allows && i < policy_set_region_count(set); i++) {
         const char *region = policy_set_region_name(set, i);
-        if (policy_region_lies_in(set, region, jurisdiction)) TRY(allows_all(repositories, region, &allows, err));
+        if (!policy_region_lies_in(set, region, jurisdiction)) continue;
+        TRY(allows_all(repositories, region, &allows, err));
+        if (!allows) TRY(allows_all(repositories, set->regions[i].attested_id, &allows, err));
     }
     if (allows) return SUCCESS;
     return failure(err, ERROR_DENIED, "the policies allow this run in no region of %.32s, and the order allows it there",

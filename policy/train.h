@@ -10,13 +10,16 @@
 #pragma once
 
 #include "policy/evaluate.h"
+#include "policy/run_restrictions.h"
 #include "policy/set.h"
 #include "training/format/artifacts.h"
 
 struct train_query {
-    const char *repository, *region; /* nothing is known of a region that the set does not list */
-    int64_t now_ms;                  /* policies that are not in force yet do not count */
-    const struct label *label;       /* NULL: the least strict that the set allows there */
+    const char *repository,
+        *region; /* or the place of an attested runner (policy/set.h); nothing is known of a region that the set does not list */
+    int64_t now_ms;                           /* policies that are not in force yet do not count */
+    const struct label *label;                /* NULL: the least strict that the set allows there */
+    const struct policy_documents *documents; /* the policies of the set with restrictions; NULL: without */
 };
 /** ERROR_NO_MEMORY, ERROR_LIMIT. */
 RESULT policy_train(const struct policy_set *set, const struct train_query *query, struct policy_decision **decision_out,
@@ -42,7 +45,8 @@ struct train_run {
     const struct policy_set *set;
     const json_t *spec;
     int64_t now_ms;
-    const struct train_floors *floors; /* NULL: no manifest is known */
+    const struct train_floors *floors;           /* NULL: no manifest is known */
+    const struct run_restrictions *restrictions; /* NULL: none is known */
 };
 /**
  * The label of all that the run writes: the join of the floors of all its repositories, and of what its artifacts' manifests state. It borrows from the

@@ -2,7 +2,8 @@
  * registry/content_hold.h -- legal holds of content (docs/deletion.md, "Legal holds").
  *
  * While a hold is in force, nothing removes a manifest of its scope, not even what is left of a repository that was deleted before: each statement that removes one has
- * CONTENT_IS_HELD() in it, so a hold counts in the transaction of the removal, whenever it was set. One person sets a hold. To end it, one person asks, and another one agrees.
+ * MANIFEST_IS_HELD() in it, so a hold counts in the transaction of the removal, whenever it was set. One person sets a hold. To end it, one person asks, and another one agrees.
+ * Signed holds (documents/format/erasure.h) count in the same statements, by their rows (registry/hold_rows.h).
  */
 #pragma once
 
@@ -16,11 +17,26 @@ extern const struct pg_table content_hold_statements;
 #define CONTENT_HOLDS_MAX       1000 /* in force in one organisation: each removal looks at them */
 #define CONTENT_HOLD_RULE       "LEGAL-HOLD"
 
-/** In SQL: whether a hold in force covers the repository with this id. */
-#define CONTENT_IS_HELD(repository)                                                                                  \
-    "EXISTS (SELECT FROM repository n JOIN project o USING (project_id) JOIN content_hold h USING (organisation_id)" \
-    " WHERE n.repository_id = " repository " AND h.released_at IS NULL"                                              \
-    " AND (h.project_id IS NULL OR h.project_id = n.project_id) AND (h.repository IS NULL OR h.repository IN (n.full_name, n.deleted_name)))"
+/* A row of content_hold on this repository, or a row of signed_hold for which `more` is true, too. A buried repository keeps the name that it had. */
+#define CONTENT_IS_HELD_AND(repository, more)                                                                                                 \
+    "(EXISTS (SELECT FROM repository n JOIN project o USING (project_id) JOIN content_hold h USING (organisation_id)"                         \
+    " WHERE n.repository_id = " repository " AND h.released_at IS NULL"                                                                       \
+    " AND (h.project_id IS NULL OR h.project_id = n.project_id) AND (h.repository IS NULL OR h.repository IN (n.full_name, n.deleted_name)))" \
+    " OR EXISTS (SELECT FROM signed_hold h JOIN repository n ON coalesce(n.deleted_name, n.full_name) = h.content"                            \
+    " OR starts_with(coalesce(n.deleted_name, n.full_name), h.content || '/')"                                                                \
+    " WHERE n.repository_id = " repository " AND h.until > now() AND (h.digest IS NULL OR " more ")))"
+
+/** In SQL: whether a hold in force covers the repository with this id, or a manifest that is in it. */
+#define CONTENT_IS_HELD(repository) \
+    CONTENT_IS_HELD_AND(repository, \
+                        "EXISTS (SELECT FROM manifest d WHERE d.repository_id = " repository " AND d.digest = h.digest)")
+/** In SQL: whether one covers all of the repository. */
+#define REPOSITORY_IS_HELD(repository) CONTENT_IS_HELD_AND(repository, "false")
+/** In SQL: whether one covers this manifest of it. Also one that a held index lists. */
+#define MANIFEST_IS_HELD(repository, manifest)                                                                         \
+    CONTENT_IS_HELD_AND(repository, "h.digest = " manifest                                                             \
+                                    " OR EXISTS (SELECT FROM manifest_reference d WHERE d.repository_id = " repository \
+                                    " AND d.manifest_digest = h.digest AND d.digest = " manifest " AND d.is_manifest)")
 
 /** A change: sets a hold on the scope of the permit for content.hold. ERROR_NOT_FOUND: there is no such scope; ERROR_LIMIT. */
 struct content_hold {

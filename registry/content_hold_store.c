@@ -1,12 +1,14 @@
-/* The table `content_hold`. */
+/* The tables `content_hold` and `signed_hold`. */
 #include "registry/content_hold.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "registry/hold_rows.h"
 #include "storage/pg_table.h"
 
 /* clang-format off */
@@ -44,8 +46,18 @@ static const struct pg_statement content_hold_list_sql = {
 static const struct pg_statement content_hold_raise_epoch_sql = {
     "content_hold_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch($1, true) AS epoch) SELECT epoch FROM raised", "uuid",
     "int8"};
+static const struct pg_statement signed_hold_write_sql = {
+    "signed_hold_write",
+    "WITH told AS (SELECT name, content, nullif(digest, '') AS digest, until::timestamptz AS until"
+    " FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS t (name, content, digest, until)),"
+    " gone AS (DELETE FROM signed_hold h WHERE NOT EXISTS (SELECT FROM told t WHERE t.name = h.name) RETURNING 1),"
+    " written AS (INSERT INTO signed_hold AS h (name, content, digest, until) SELECT name, content, digest, until FROM told"
+    " ON CONFLICT (name) DO UPDATE SET content = excluded.content, digest = excluded.digest, until = excluded.until"
+    " WHERE (h.content, h.digest, h.until) IS DISTINCT FROM (excluded.content, excluded.digest, excluded.until) RETURNING 1)"
+    " SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM written)",
+    "text[] text[] text[] text[]", "int8"};
 static const struct pg_statement *const statements[] = {
-    &content_hold_insert_sql, &content_hold_ask_sql, &content_hold_free_sql, &content_hold_find_sql, &content_hold_list_sql,
+    &signed_hold_write_sql, &content_hold_insert_sql, &content_hold_ask_sql, &content_hold_free_sql, &content_hold_find_sql, &content_hold_list_sql,
     &content_hold_raise_epoch_sql,
 };
 /* clang-format on */
@@ -192,4 +204,41 @@ struct result content_hold_list(const struct permit *permit, struct pg *pg, cons
     *rows_out = list;
     *count_out = pg_rows_count(rows);
     return SUCCESS;
+}
+
+/* ---- signed holds ---- */
+
+#define COLUMNS 4
+
+static void add_rows(struct pg_arguments *arguments, struct bytes *values, char (*times)[CLOCK_TEXT_SIZE],
+                     const struct hold_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        clock_format(rows[i].until_ms, times[i]);
+        values[i] = bytes_of_text(rows[i].name);
+        values[count + i] = bytes_of_text(rows[i].content);
+        values[2 * count + i] = bytes_of_text(rows[i].digest);
+        values[3 * count + i] = bytes_of_text(times[i]);
+    }
+    for (size_t column = 0; column < COLUMNS; column++) pg_add_text_array(arguments, values + column * count, count);
+}
+
+struct result hold_rows_write(struct pg *pg, const struct hold_row *rows, size_t count, int64_t *changed_out, struct error *err)
+{
+    struct bytes *values = memory_zeroed(COLUMNS * count + 1, sizeof *values);
+    char(*times)[CLOCK_TEXT_SIZE] = memory_zeroed(count + 1, sizeof *times);
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *answer = NULL;
+    struct result written = SUCCESS;
+
+    if (values == NULL || times == NULL) {
+        written = failure(err, ERROR_NO_MEMORY, "no memory for holds");
+    } else {
+        add_rows(&arguments, values, times, rows, count);
+        written = pg_run(pg, &signed_hold_write_sql, &arguments, &answer, err);
+    }
+    free(times);
+    free(values);
+    if (written.ok) *changed_out = pg_int8(answer, 0, 0);
+    return written;
 }

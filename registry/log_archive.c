@@ -31,6 +31,15 @@ static struct result write_piece(void *context, const char *region, const struct
     return SUCCESS;
 }
 
+static struct result remove_piece(void *context, const struct archive_place *place, struct error *err)
+{
+    const struct registry *registry = context;
+    struct blob_store *blobs = NULL;
+
+    TRY(registry_blobs(registry, place->region, &blobs, err));
+    return blob_remove(blobs, &place->blob, err);
+}
+
 static struct result read_piece(void *context, const struct archive_place *place, const struct secret *key,
                                 const struct archive_range *range, struct error *err)
 {
@@ -50,7 +59,7 @@ static struct result read_piece(void *context, const struct archive_place *place
 
 const struct archive_store *registry_log_archive(struct registry *registry)
 {
-    registry->log_archive =
-        (struct archive_store){.context = registry, .write = write_piece, .read = read_piece, .keyd = registry->keyd};
+    registry->log_archive = (struct archive_store){
+        .context = registry, .write = write_piece, .remove = remove_piece, .read = read_piece, .keyd = registry->keyd};
     return &registry->log_archive;
 }

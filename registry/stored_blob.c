@@ -185,25 +185,31 @@ static struct result run_damage(const struct permit *permit, struct change *chan
     return blob_row_mark_damaged(pg, &damage->blob, err);
 }
 
-/* If marking fails, the next read finds the damage again and marks it. The caller's error does not change. */
-static void mark_damaged(struct stored_blob *blob)
+void stored_blob_mark(struct registry *registry, const struct resource *where, const struct uuid *blob)
 {
-    struct action_pair pair = {.action = ACTION_BLOB_DAMAGED, .resource = blob->where};
+    const struct action_pair pair = {.action = ACTION_BLOB_DAMAGED, .resource = *where};
+    struct damage_change change = {
+        .change = {.run = run_damage, .invalidates = CHANGE_INVALIDATES_NOTHING}, .where = *where, .blob = *blob};
     struct job_recorder recorder;
     OWNED(permit) *permit = NULL;
     struct error ignored = {0};
 
-    if (blob->row.is_damaged) return;
-    blob->row.is_damaged = true;
-    (void)snprintf(pair.resource.detail, sizeof pair.resource.detail, "%s", blob->digest);
-    if (!permit_for_job(blob->registry->sequencer, &pair, &permit, &ignored).ok) return;
-    struct damage_change change = {.change = {.run = run_damage, .invalidates = CHANGE_INVALIDATES_NOTHING},
-                                   .where = pair.resource,
-                                   .blob = blob->row.key.id};
-    job_recorder_init(&recorder, blob->registry->sequencer, permit);
+    if (!permit_for_job(registry->sequencer, &pair, &permit, &ignored).ok) return;
+    job_recorder_init(&recorder, registry->sequencer, permit);
     if (recorder.recorder.record(&recorder.recorder, OUTCOME_COMPLETED, "stored bytes do not verify", &change.change, &ignored)
             .ok)
         metric_add(&registry_metrics_rows[METRIC_DAMAGE_READ], 1);
+}
+
+/* The caller's error does not change. */
+static void mark_damaged(struct stored_blob *blob)
+{
+    struct resource where = blob->where;
+
+    if (blob->row.is_damaged) return;
+    blob->row.is_damaged = true;
+    (void)snprintf(where.detail, sizeof where.detail, "%s", blob->digest);
+    stored_blob_mark(blob->registry, &where, &blob->row.key.id);
 }
 
 struct sound_change {

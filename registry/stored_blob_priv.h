@@ -5,5 +5,7 @@
 
 #include "registry/stored_blob.h"
 
+/** Marks a blob whose bytes do not verify, with an event; `where` has its region and digest. If that fails, the next read finds the damage again. Blocks. */
+void stored_blob_mark(struct registry *registry, const struct resource *where, const struct uuid *blob);
 /** Removes the mark, with an event. Call it after all of the blob was verified. Succeeds if there is no mark. */
 RESULT stored_blob_unmark(struct registry *registry, const struct resource *where, const struct uuid *blob, struct error *err);

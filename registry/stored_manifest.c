@@ -168,6 +168,7 @@ static struct stored_manifest *describe(const struct manifest_row *row)
     manifest->body = BUFFER(MANIFEST_SIZE_MAX);
     (void)snprintf(manifest->digest, sizeof manifest->digest, "%s", row->digest);
     (void)snprintf(manifest->media_type, sizeof manifest->media_type, "%s", row->media_type);
+    (void)snprintf(manifest->sealed_in, sizeof manifest->sealed_in, "%s", row->key_region);
     manifest->size_bytes = (size_t)row->size_bytes;
     return manifest;
 }
@@ -186,7 +187,8 @@ struct result stored_manifest_find(const struct permit *permit, struct registry 
     TRY(manifest_row_read(rows, 0, &row, err));
     OWNED(stored_manifest) *manifest = describe(&row);
     if (manifest == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a manifest");
-    if (query->action != ACTION_MANIFEST_STAT) TRY(unseal(registry, query->where, &row, &manifest->body, err));
+    if (query->action != ACTION_MANIFEST_STAT && !query->without_body)
+        TRY(unseal(registry, query->where, &row, &manifest->body, err));
     manifest_cache_put(registry->manifests, &key, &row);
     manifest_uses_note(registry->uses, &key.repository, row.digest);
     *manifest_out = GIVE(manifest);

@@ -67,7 +67,8 @@ struct stored_manifest {
     char digest[DIGEST_TEXT_SIZE];
     char media_type[MEDIA_TYPE_MAX + 1];
     size_t size_bytes;
-    struct buffer body; /* empty for ACTION_MANIFEST_STAT */
+    char sealed_in[REGION_ID_MAX + 1]; /* the region whose key opens it */
+    struct buffer body;                /* empty for ACTION_MANIFEST_STAT, and `without_body` */
 };
 /** By digest or by tag. `where` is of the permit for `action`. ERROR_NOT_FOUND, ERROR_CORRUPT. */
 struct manifest_query {
@@ -75,6 +76,7 @@ struct manifest_query {
     const struct resource *where;
     const char *reference;
     const struct uuid *run; /* for held_checkpoint_find(): the run that continues from it; else NULL */
+    bool without_body;      /* it is not opened, because the key is not here */
 };
 RESULT stored_manifest_find(const struct permit *permit, struct registry *registry, struct pg *pg,
                             const struct manifest_query *query, struct stored_manifest **manifest_out, struct error *err)

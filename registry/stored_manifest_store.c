@@ -120,7 +120,7 @@ static const struct pg_statement manifest_kept_until_sql = {
     "SELECT created_at + least($3, 100000) * interval '1 day' FROM manifest WHERE repository_id = $1 AND digest = $2"
     " AND created_at > now() - least($3, 100000) * interval '1 day'",
     "uuid text int8", "timestamptz"};
-static const struct pg_statement manifest_held_sql = {"manifest_held", "SELECT " CONTENT_IS_HELD("$1"), "uuid", "bool"};
+static const struct pg_statement manifest_held_sql = {"manifest_held", "SELECT " MANIFEST_IS_HELD("$1", "$2"), "uuid text", "bool"};
 static const struct pg_statement manifest_untag_sql = {
     "manifest_untag", "DELETE FROM tag WHERE repository_id = $1 AND manifest_digest = $2", "uuid text", ""};
 static const struct pg_statement manifest_delete_sql = {
@@ -318,12 +318,13 @@ static struct result must_stay(const struct pg_rows *reasons, struct error *err)
     return failure(err, ERROR_DENIED, "it can't be deleted: the project's rules make its tag %s immutable", what);
 }
 
-static struct result check_held(struct pg *pg, const struct uuid *repository, struct error *err)
+static struct result check_held(struct pg *pg, const struct uuid *repository, const char *digest, struct error *err)
 {
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL;
 
     pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, digest);
     TRY(pg_run(pg, &manifest_held_sql, &arguments, &rows, err));
     if (!pg_bool(rows, 0, 0)) return SUCCESS;
     metric_add(&registry_metrics_rows[METRIC_KEPT_BY_HOLD], 1);
@@ -359,7 +360,7 @@ struct result manifest_row_delete(struct pg *pg, const struct uuid *repository, 
     struct pg_arguments arguments = {0};
     OWNED(pg_rows) *rows = NULL, *reasons = NULL;
 
-    TRY(check_held(pg, repository, err));
+    TRY(check_held(pg, repository, digest, err));
     TRY(check_kept(pg, repository, digest, retention, err));
     pg_add_uuid(&arguments, repository);
     pg_add_text(&arguments, digest);

@@ -26,6 +26,10 @@ RESULT tag_list(const struct permit *permit, struct pg *pg, const struct tag_que
 void tag_page_free(struct tag_page *page);
 DEFINE_OWNED(tag_page);
 
+/** The digest of the manifest that a tag of the repository names; "": there is no such tag. */
+RESULT tag_stands_for(struct lookup *lookup, const struct uuid *repository, const char *name, char digest_out[DIGEST_TEXT_SIZE],
+                      struct error *err) __attribute__((nonnull));
+
 /** A change: deletes the tag; its manifest stays. ERROR_NOT_FOUND; ERROR_DENIED if it is immutable. */
 struct tag_delete {
     struct change change;

@@ -10,12 +10,14 @@
 static const struct pg_statement tag_list_sql = {
     "tag_list", "SELECT name FROM tag WHERE repository_id = $1 AND name > $2 ORDER BY name LIMIT $3",
     "uuid text int8", "text"};
+static const struct pg_statement tag_names_sql = {
+    "tag_names", "SELECT manifest_digest FROM tag WHERE repository_id = $1 AND name = $2", "uuid text", "text"};
 static const struct pg_statement tag_delete_sql = {
     "tag_delete", "DELETE FROM tag WHERE repository_id = $1 AND name = $2 AND NOT tag_is_immutable($1, name)", "uuid text", ""};
 static const struct pg_statement tag_is_there_sql = {
     "tag_is_there", "SELECT EXISTS (SELECT FROM tag WHERE repository_id = $1 AND name = $2)", "uuid text", "bool"};
 static const struct pg_statement *const statements[] = {
-    &tag_list_sql, &tag_delete_sql, &tag_is_there_sql,
+    &tag_list_sql, &tag_names_sql, &tag_delete_sql, &tag_is_there_sql,
 };
 /* clang-format on */
 const struct pg_table tag_statements = PG_TABLE(statements);
@@ -40,6 +42,19 @@ struct result tag_list(const struct permit *permit, struct pg *pg, const struct 
     if (page->names == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for tags");
     for (size_t i = 0; i < page->count; i++) (void)snprintf(page->names[i], sizeof page->names[i], "%s", pg_text(rows, i, 0));
     *page_out = GIVE(page);
+    return SUCCESS;
+}
+
+struct result tag_stands_for(struct lookup *lookup, const struct uuid *repository, const char *name,
+                             char digest_out[DIGEST_TEXT_SIZE], struct error *err)
+{
+    struct pg_arguments arguments = {0};
+    OWNED(pg_rows) *rows = NULL;
+
+    pg_add_uuid(&arguments, repository);
+    pg_add_text(&arguments, name);
+    TRY(pg_run(lookup_connection(lookup), &tag_names_sql, &arguments, &rows, err));
+    (void)snprintf(digest_out, DIGEST_TEXT_SIZE, "%s", pg_rows_count(rows) == 0 ? "" : pg_text(rows, 0, 0));
     return SUCCESS;
 }
 

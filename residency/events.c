@@ -21,7 +21,7 @@ static struct residency_set *find_set(struct residency *residency, const char *d
 
 static void count_replay(struct residency_findings *findings, const struct leaf *leaf, const struct replay_report *report)
 {
-    if (report->is_missing || report->lacks_set) findings->lacking++;
+    if (report->is_missing || report->lacks_set || report->lacks_restriction) findings->lacking++;
     if (report->verdict == REPLAY_AGREES) findings->agree++;
     else if (report->verdict == REPLAY_IMPOSSIBLE) findings->impossible++;
     else if (findings->differ++ == 0) {
@@ -45,7 +45,9 @@ static struct result replay(struct residency *residency, const struct leaf *leaf
         texts[count] = bytes_of_text(text);
     }
     const struct residency_set *set = find_set(residency, leaf->reason.policy);
-    TRY(policy_replay(leaf, texts, count, set == NULL ? NULL : set->set, &report, err));
+    const struct replay_base base = {set == NULL ? NULL : set->set, residency->restrictions,
+                                     replay_restrictions_first(residency->restrictions)};
+    TRY(policy_replay_on(leaf, texts, count, &base, &report, err));
     count_replay(&residency->findings, leaf, &report);
     return SUCCESS;
 }

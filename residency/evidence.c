@@ -1,12 +1,13 @@
-/* Reads evidence: the lines of an export, then facts, then policy sets. Twice, because events are decided with what stands behind them. */
+/* Reads evidence: the lines of an export, then facts, policy sets and restrictions. Twice, because events are decided with what stands behind them. */
 #include <string.h>
 
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "residency/residency_priv.h"
 
-#define FACTS_BEGIN "{\"facts\":"
-#define SET_BEGIN   "{\"set\":"
+#define FACTS_BEGIN       "{\"facts\":"
+#define SET_BEGIN         "{\"set\":"
+#define RESTRICTION_BEGIN "{\"restriction\":"
 
 struct reading {
     FILE *file;
@@ -29,7 +30,7 @@ static bool begins(struct bytes line, const char *text)
 
 static bool is_of_export(struct bytes line)
 {
-    return !begins(line, FACTS_BEGIN) && !begins(line, SET_BEGIN);
+    return !begins(line, FACTS_BEGIN) && !begins(line, SET_BEGIN) && !begins(line, RESTRICTION_BEGIN);
 }
 
 /* A line without a line feed is none: the file was cut off. */
@@ -58,10 +59,11 @@ static struct result take_part(struct reading *reading, struct error *err)
     hasher_add(reading->hasher, bytes_of_text("\n"));
     if (is_of_export(line)) return SUCCESS;
     TRY(json_read(line, RESIDENCY_LINE_MAX, &json, err));
-    if (json_object_size(json) != 1) return failure(err, ERROR_DENIED, "it has more than facts, or more than a policy set");
-    const json_t *facts = json_object_get(json, "facts");
-    return facts != NULL ? residency_take_facts(reading->residency, facts, err)
-                         : residency_take_set(reading->residency, json_object_get(json, "set"), reading->trust, err);
+    if (json_object_size(json) != 1) return failure(err, ERROR_DENIED, "it has more than facts, a policy set or a restriction");
+    const json_t *facts = json_object_get(json, "facts"), *restriction = json_object_get(json, "restriction");
+    if (facts != NULL) return residency_take_facts(reading->residency, facts, err);
+    if (restriction != NULL) return residency_take_restriction(reading->residency, restriction, reading->trust, err);
+    return residency_take_set(reading->residency, json_object_get(json, "set"), reading->trust, err);
 }
 
 /* ---- then: the events ---- */
@@ -153,6 +155,7 @@ struct result residency_compose(FILE *evidence, const struct residency_trust *tr
 
     TRY(residency_new(question, &residency, err));
     reading.residency = residency;
+    TRY(residency_take_proven(residency, trust, err));
     TRY(read_twice(&reading, digest, err));
     TRY(residency_report(residency, buffer_bytes(&reading.note), digest, &report, err));
     *findings_out = residency->findings;
@@ -164,6 +167,13 @@ struct result residency_facts_line(struct bytes facts, struct buffer *text, stru
 {
     TRY(buffer_add_text(text, FACTS_BEGIN, err));
     TRY(buffer_add(text, facts.data, facts.length, err));
+    return buffer_add_text(text, "}\n", err);
+}
+
+struct result residency_restriction_line(struct bytes document, struct buffer *text, struct error *err)
+{
+    TRY(buffer_add_text(text, RESTRICTION_BEGIN, err));
+    TRY(buffer_add(text, document.data, document.length, err));
     return buffer_add_text(text, "}\n", err);
 }
 

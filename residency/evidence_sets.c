@@ -1,4 +1,4 @@
-/* A signed policy set of the evidence, with the event of the log that loaded it. */
+/* A signed policy set of the evidence, with the event of the log that loaded it; restrictions of the project's organisation. */
 #include <string.h>
 
 #include "audit/format/policy_load.h"
@@ -33,6 +33,23 @@ static struct result read_signatures(const struct dsse *dsse, json_t **signature
     return SUCCESS;
 }
 
+/* Whether enough persons have signed a set that names others, only the sets before it tell. */
+static struct result read_signed(const struct parts *parts, const struct residency_trust *trust, struct policy_set **set_out,
+                                 struct error *err)
+{
+    OWNED(policy_set) *set = NULL;
+
+    TRY(policy_set_read_named(parts->envelope, trust->root, &set, err));
+    if (policy_set_names_others(set) &&
+        (trust->sets == NULL || !set_chain_has(trust->sets, policy_set_epoch(set), policy_set_digest(set))))
+        return failure(err, ERROR_DENIED,
+                       "several persons sign the policy set of epoch %llu: --set FILE, written by 'sijil policy export', shows "
+                       "whether they have%s",
+                       (unsigned long long)policy_set_epoch(set), trust->sets == NULL ? "" : ", and the given one does not");
+    *set_out = GIVE(set);
+    return SUCCESS;
+}
+
 static struct result read_set(const struct parts *parts, const struct residency_trust *trust, struct residency_set *set,
                               struct error *err)
 {
@@ -40,7 +57,7 @@ static struct result read_set(const struct parts *parts, const struct residency_
     OWNED(dsse) *dsse = NULL;
 
     TRY(dsse_read(parts->envelope, POLICY_SET_ENVELOPE_MAX, &dsse, err));
-    if (trust->root != NULL) TRY(policy_set_read_named(parts->envelope, trust->root, &read, err));
+    if (trust->root != NULL) TRY(read_signed(parts, trust, &read, err));
     else TRY(policy_set_compile(buffer_bytes(&dsse->payload), &read, err));
     TRY(read_signatures(dsse, &set->signatures, err));
     set->set = GIVE(read);
@@ -108,4 +125,30 @@ struct result residency_take_set(struct residency *residency, const json_t *expo
     policy_set_free(set.set);
     json_decref(set.signatures);
     return taken;
+}
+
+/* ---- restrictions ---- */
+
+struct result residency_take_proven(struct residency *residency, const struct residency_trust *trust, struct error *err)
+{
+    if (trust->restrictions == NULL) return SUCCESS;
+    TRY(replay_restrictions_new(&residency->restrictions, err));
+    for (size_t i = 0; i < restriction_chain_count(trust->restrictions); i++)
+        TRY(replay_restrictions_add_proven(residency->restrictions, restriction_chain_at(trust->restrictions, i), err));
+    return SUCCESS;
+}
+
+/* Facts name it by its digest, so it is the one that was decided on. */
+struct result residency_take_restriction(struct residency *residency, const json_t *json, const struct residency_trust *trust,
+                                         struct error *err)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(document_kind(DOCUMENT_RESTRICTION)->bytes_max);
+    OWNED(document) *document = NULL;
+
+    TRY(json_write_canonical(&payload, json, err));
+    TRY(document_read_payload(DOCUMENT_RESTRICTION, buffer_bytes(&payload), &document, err));
+    residency->findings.restrictions++;
+    if (trust->restrictions != NULL) return SUCCESS;
+    if (residency->restrictions == NULL) TRY(replay_restrictions_new(&residency->restrictions, err));
+    return replay_restrictions_add(residency->restrictions, document, err);
 }

@@ -62,6 +62,7 @@ void residency_free(struct residency *residency)
         policy_set_free(residency->sets[i].set);
         json_decref(residency->sets[i].signatures);
     }
+    replay_restrictions_free(residency->restrictions);
     json_decref(residency->texts);
     json_decref(residency->facts);
     json_decref(residency->projects);

@@ -13,6 +13,7 @@
 #include "audit/format/export_check.h"
 #include "base/json.h"
 #include "crypto/ecdsa.h"
+#include "policy/restriction_chain.h"
 
 #define RESIDENCY_KIND       "ResidencyReport"
 #define RESIDENCY_REPORT_MAX ((size_t)24 << 20) /* bytes of a report: RESIDENCY_ROWS_MAX rows of 2 KiB each */
@@ -34,6 +35,10 @@ struct residency_trust {
     struct proof_trust log; /* vkey empty: no signature is checked */
     const struct ecdsa_key
         *root; /* of approvers: a set that it alone has to sign must have its signature; NULL: none is checked */
+    const struct set_chain
+        *sets; /* with `root`: sets that several persons sign, as they were counted; NULL: none of them is believed */
+    const struct restriction_chain *
+        restrictions; /* which restrictions of the organisation its officers have signed; NULL: those of the evidence are taken unproven */
 };
 
 /** What was found out about evidence, beside the report. */
@@ -45,12 +50,15 @@ struct residency_findings {
     uint64_t first; /* the first event that differs */
     char what[256];
     size_t sets;
+    size_t restrictions; /* of the evidence */
 };
 
 /* --- lines of the evidence, behind those of the export --- */
 /** {"facts":...} and {"set":...}, with a line feed. `facts` is canonical JSON, `set` the file of policy/set_export.h. */
 RESULT residency_facts_line(struct bytes facts, struct buffer *text, struct error *err);
 RESULT residency_set_line(struct bytes set, struct buffer *text, struct error *err);
+/** {"restriction":...}: a document of an organisation, canonical JSON. */
+RESULT residency_restriction_line(struct bytes document, struct buffer *text, struct error *err);
 
 /**
  * Reads the evidence from its beginning, twice, and composes the report. ERROR_DENIED: the evidence is not what it should be; the message has the line.

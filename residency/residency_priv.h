@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "policy/replay_restrictions.h"
 #include "policy/set.h"
 #include "residency/residency.h"
 
@@ -44,6 +45,7 @@ struct residency {
     json_t *projects;            /* object: ids that the project had -> true */
     json_t *uses; /* object: SHA-256 of an exception -> how often it was used, and the number of the last use and its event */
     struct residency_set sets[RESIDENCY_SETS_MAX];
+    struct replay_restrictions *restrictions; /* owned; NULL: none is at hand */
     struct residency_findings findings;
 };
 
@@ -69,6 +71,10 @@ RESULT residency_take_facts(struct residency *residency, const json_t *facts, st
 /** Takes a set with its event and proof (evidence_sets.c). */
 RESULT residency_take_set(struct residency *residency, const json_t *exported, const struct residency_trust *trust,
                           struct error *err);
+/** Takes the restrictions that are proven, before all lines; then one of the evidence, which counts unless it is known which ones are proven (evidence_sets.c). */
+RESULT residency_take_proven(struct residency *residency, const struct residency_trust *trust, struct error *err);
+RESULT residency_take_restriction(struct residency *residency, const json_t *json, const struct residency_trust *trust,
+                                  struct error *err);
 /** Takes the next event of the project. */
 RESULT residency_take_event(struct residency *residency, const struct leaf *leaf, struct error *err);
 /** What the event put into a place, or removed. */

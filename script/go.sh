@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 
 programs=$root/build/interop
+built_programs=${GO_PROGRAMS:-$programs} # their names have their versions, so clones may share them: to link seven takes a minute
 build_seconds=900 # for one program; the largest has over a thousand packages
 
 # Object stores: name, module, version, package.
@@ -26,13 +27,16 @@ why_not() {
 # build_go NAME MODULE VERSION PACKAGE [TAGS]: puts the program into $programs, or reports why not.
 build_go() {
     local name=$1 module=$2 version=$3 package=$4 tags=${5:-} folder status=0
-    [ ! -x "$programs/$name-$version" ] || { ln -sf "$name-$version" "$programs/$name"; return 0; }
+    [ ! -x "$built_programs/$name-$version" ] || { ln -sf "$built_programs/$name-$version" "$programs/$name"; return 0; }
+    mkdir -p "$built_programs"
     folder=$(mktemp -d)
     printf 'module interop\ngo 1.24\nrequire %s %s\n' "$module" "$version" > "$folder/go.mod"
-    (cd "$folder" && timeout "$build_seconds" nice -n 3 go build -mod=mod -tags "$tags" -o "$programs/$name-$version" "$package") \
+    (cd "$folder" && timeout "$build_seconds" nice -n 3 go build -mod=mod -tags "$tags" -o "$folder/built" "$package") \
         > "$folder/log" 2>&1 || status=$?
     if [ "$status" -eq 0 ]; then
-        ln -sf "$name-$version" "$programs/$name"
+        cp "$folder/built" "$built_programs/$name-$version.$$" # another clone may do the same now
+        mv -T "$built_programs/$name-$version.$$" "$built_programs/$name-$version"
+        ln -sf "$built_programs/$name-$version" "$programs/$name"
     else
         say "left out: $name $version: $(why_not "$status" "$folder/log")"
     fi
@@ -40,14 +44,16 @@ build_go() {
 }
 
 # get_go LIST: builds the programs of the list, if their modules can be fetched; older builds are kept. A line is
-# name, module, version, package, and build tags if there are any.
+# name, module, version, package, and build tags if there are any. Of lines with one name that follow each other, the first counts that can be had.
 get_go() {
-    local name module version package tags
+    local name module version package tags before=
     mkdir -p "$programs"
     while read -r name module version package tags; do
         [ -n "$name" ] || continue
+        [ "$name" != "$before" ] || [ ! -x "$programs/$name" ] || continue
+        before=$name
         rm -f "${programs:?}/$name"
-        if [ -x "$programs/$name-$version" ] || command -v go > /dev/null; then
+        if [ -x "$built_programs/$name-$version" ] || command -v go > /dev/null; then
             build_go "$name" "$module" "$version" "$package" "$tags"
         else
             say "left out: $name $version: there is no go (Debian's golang-go is too old for it)"

@@ -19,7 +19,6 @@ struct search {
     struct uuid runner;
     int64_t now_ms;
     char *region;
-    size_t room;
     unsigned in_force, withdrawn;
 };
 
@@ -31,7 +30,7 @@ static struct result note(void *context, const struct pinned_document *pinned, s
     TRY(runner_key_read(pinned->document, &key, err));
     if (pinned->document->is_withdrawn) search->withdrawn++;
     if (!document_is_in_force(pinned->document, search->now_ms) || !uuid_equal(&key.runner, &search->runner)) return SUCCESS;
-    (void)snprintf(search->region, search->room, "%s", key.region);
+    runner_key_place(&key, search->region);
     search->in_force++;
     return SUCCESS;
 }
@@ -50,7 +49,7 @@ static struct result find_region(struct admitting *admitting, const struct run_e
 {
     const struct run_bundle_source *source = &admitting->source->bundle;
     const struct document_source documents = {source->pg, source->keyd, source->sequencer};
-    struct search search = {.now_ms = clock_wall_ms(), .region = admitting->region, .room = sizeof admitting->region};
+    struct search search = {.now_ms = clock_wall_ms(), .region = admitting->region};
 
     (void)uuid_parse(bytes_of_text(run_text(lease, "runner.id")), &search.runner); /* its shape was checked */
     TRY(document_view_follow(source->documents, DOCUMENT_RUNNER, &documents, err));

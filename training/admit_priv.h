@@ -1,6 +1,7 @@
 /* training/admit_priv.h -- an admission while it is made. */
 #pragma once
 
+#include "documents/format/runner_key.h"
 #include "registry/held_manifest.h"
 #include "training/result_priv.h"
 
@@ -15,7 +16,7 @@ struct admitting {
     struct run_papers *papers; /* owned */
     struct run_makes makes;
     struct held_manifests held;
-    char region[REGION_ID_MAX + 1]; /* of the runner that was looked at last */
+    char region[RUNNER_PLACE_SIZE]; /* of the runner that was looked at last, as its record says */
     struct buffer admission;        /* the envelope */
     struct run_duties duties;       /* of the policies of the admission, for all repositories */
     char reason[RUN_REASON_SIZE];   /* why the run is quarantined; "" */

@@ -231,10 +231,11 @@ static struct result write_decision(struct maker *maker, struct error *err)
     OWNED_JSON owned = list;
     TRY(audit_decision_of_run(maker->permit, maker->source->pg, &of, &line, &is_whole, err));
     if (!is_whole) return SUCCESS; /* the report says that the bundle has no decisions */
-    if (json_array_append_new(list, json_stringn(buffer_text(&line), line.length)) == 0 &&
-        json_object_set(maker->bundle, "decisions", list) == 0)
-        return SUCCESS;
-    return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    if (json_array_append_new(list, json_stringn(buffer_text(&line), line.length)) != 0 ||
+        json_object_set(maker->bundle, "decisions", list) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a decision");
+    return bundle_restrictions_named(maker->source, run_text(maker->papers->chain.request, "project"), buffer_text(&line),
+                                     maker->bundle, err);
 }
 
 /* An admission names the set of its own day: with it the duties that counted then can be checked, too. */
@@ -268,7 +269,10 @@ static struct result write_policies(struct maker *maker, struct error *err)
 
     if (json_object_set_new(maker->bundle, "policy_sets", list) != 0)
         return failure(err, ERROR_NO_MEMORY, "no memory for policy sets");
-    if (maker->query->is_of_day) return add_set_of_day(maker, list, err);
+    if (maker->query->is_of_day) {
+        TRY(bundle_restrictions_of_day(maker->source, run_member(order, "spec"), maker->bundle, err));
+        return add_set_of_day(maker, list, err);
+    }
     const struct wanted_set wanted = {(uint64_t)run_integer(order, "policy.epoch"),
                                       run_text(order, "policy.digest") + strlen("sha256:")};
     TRY(add_set(maker, &wanted, list, err));

@@ -51,5 +51,11 @@ void key_documents_done(struct key_documents *documents);
 /** The checkpoint of a proof: `published`, if it is there and has the entry; else the newest one, once it has it. */
 RESULT bundle_checkpoint(const struct run_bundle_source *source, const struct signed_checkpoint *published, uint64_t entry,
                          struct signed_checkpoint *checkpoint_out, struct error *err);
+/** Adds the member `restrictions`: those of the organisations of the specification that are in force, as far as this gateway knows; nothing if there is none. */
+RESULT bundle_restrictions_of_day(const struct run_bundle_source *source, const json_t *spec, json_t *bundle, struct error *err)
+    __attribute__((nonnull));
+/** The same of those of one organisation, of whatever time, that the line of a decision names. */
+RESULT bundle_restrictions_named(const struct run_bundle_source *source, const char *project, const char *line, json_t *bundle,
+                                 struct error *err) __attribute__((nonnull));
 /** Sets a member of an object to a text. ERROR_INVALID: it is not UTF-8. */
 RESULT bundle_set_text(json_t *object, const char *member, struct bytes text, struct error *err);

@@ -158,14 +158,25 @@ static bool lies_in_any(const struct asking *asking, const char *region, const j
     return false;
 }
 
+static struct result add_place(struct asking *asking, const char *place, struct error *err)
+{
+    bool may = false;
+
+    TRY(ask_region(asking, place, &may, err));
+    return may ? add_word(&asking->regions, place, err) : SUCCESS;
+}
+
+/* An attested runner in a region is a place of its own. */
 static struct result find_regions(struct asking *asking, const json_t *jurisdictions, struct error *err)
 {
+    char attested[POLICY_ATTESTED_SIZE];
+
     for (size_t i = 0; i < policy_set_region_count(asking->set); i++) {
         const char *region = policy_set_region_name(asking->set, i);
-        bool may = false;
         if (!lies_in_any(asking, region, jurisdictions)) continue;
-        TRY(ask_region(asking, region, &may, err));
-        if (may) TRY(add_word(&asking->regions, region, err));
+        (void)snprintf(attested, sizeof attested, POLICY_ATTESTED_MARK "%s", region);
+        TRY(add_place(asking, region, err));
+        TRY(add_place(asking, attested, err));
     }
     return SUCCESS;
 }
@@ -173,7 +184,7 @@ static struct result find_regions(struct asking *asking, const json_t *jurisdict
 static bool is_allowed_in(const struct asking *asking, const char *jurisdiction)
 {
     struct bytes rest = buffer_bytes(&asking->regions);
-    char region[REGION_ID_MAX + 1];
+    char region[POLICY_ATTESTED_SIZE];
 
     while (rest.length > 0) {
         const struct bytes word = text_cut(&rest, ' ');

@@ -5,9 +5,9 @@
 #include "training/order_jobs.h"
 #include "training/run.h"
 
-#define DRAFT_JURISDICTIONS_SIZE 528   /* 16 names of 32 letters, with blanks between them */
-#define DRAFT_REGIONS_SIZE       65537 /* 1,000 regions of 63 letters, with blanks */
-#define DRAFT_POLICIES           72    /* "sha256:", 64 digits and '\0' */
+#define DRAFT_JURISDICTIONS_SIZE 528    /* 16 names of 32 letters, with blanks between them */
+#define DRAFT_REGIONS_SIZE       163841 /* 1,000 regions of 63 letters, each also with "attested:", and blanks */
+#define DRAFT_POLICIES           72     /* "sha256:", 64 digits and '\0' */
 
 /** All that an order is made from, beside the request and the approvals. */
 struct run_draft {

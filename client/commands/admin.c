@@ -113,6 +113,22 @@ struct result command_organisation_list(struct invocation *invocation, struct er
     return api_list(invocation, "/organisations", "organisations", columns, COUNT(columns), err);
 }
 
+/* Where it may not be: nobody reads it there. */
+static void print_misplaced(const json_t *misplaced)
+{
+    char name[CELL_MAX], rule[CELL_MAX], policy[CELL_MAX], operation[CELL_MAX], found[CELL_MAX];
+
+    for (size_t i = 0; i < json_array_size(misplaced); i++) {
+        const json_t *row = json_array_get(misplaced, i);
+        cell_text(json_object_get(row, "repository"), name);
+        cell_text(json_object_get(row, "rule"), rule);
+        cell_text(json_object_get(row, "policy"), policy);
+        cell_text(json_object_get(row, "operation"), operation);
+        cell_text(json_object_get(row, "found"), found);
+        (void)printf("  %s is closed since %s: %s of %s denies %s there\n", name, found, rule, policy, operation);
+    }
+}
+
 struct result command_project_show(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(1024);
@@ -120,7 +136,12 @@ struct result command_project_show(struct invocation *invocation, struct error *
 
     TRY(buffer_format(&path, err, "/projects/%s", invocation->operands[1]));
     TRY(api_call(invocation, "GET", buffer_text(&path), NULL, &answer, err));
-    return api_print(invocation, answer, err);
+    if (invocation->json) return api_print(invocation, answer, err);
+    OWNED_JSON misplaced = json_incref(json_object_get(answer, "misplaced"));
+    (void)json_object_del(answer, "misplaced");
+    TRY(api_print(invocation, answer, err));
+    print_misplaced(misplaced);
+    return SUCCESS;
 }
 
 struct result command_project_create(struct invocation *invocation, struct error *err)

@@ -39,6 +39,7 @@ static struct result read_line(const struct invocation *invocation, json_t *body
     TRY(set(body, "action", invocation->operands[2], err));
     TRY(set(body, "resource", invocation->operands[3], err));
     TRY(set(body, "address", invocation_option(invocation, 'a'), err));
+    TRY(set(body, "runner", invocation_option(invocation, 'r'), err));
     TRY(set(body, "token_scope", invocation_option(invocation, 's'), err));
     TRY(set(body, "detail", invocation_option(invocation, 'd'), err));
     TRY(audit_time_of(invocation_option(invocation, 't'), &at, err));

@@ -151,6 +151,11 @@ static const struct option_row binding_create_options[] = {
     {'e', "expires", "DAYS", "days until it ends (default: as the registry is configured, a year)"},
     {'i', "issuer", "URL", "the principal is a subject of this OIDC issuer, not a robot"},
 };
+static const struct option_row grant_options[] = {
+    {'f', "file", "FILE", "the roles, one JSON object on each line"},
+    {'s', "within", "SCOPE",
+     "all are inside this organisation or organisation/project, for those who may grant in a project alone"},
+};
 static const struct option_row project_create_options[] = {
     {'r', "region", "REGION", "home region of its content (default: the registry's first)"},
     {'l', "label", "JSON", "floor label: {\"class\":\"sensitive\",\"subjects\":[\"health\"]}"},
@@ -310,7 +315,10 @@ static const struct option_row runner_invite_options[] = {
     {'p', "pool", "NAME", "the pool whose runs it serves (default: default)"},
     {'d', "devices", "NUMBER", "accelerators that it may use (default: 0)"},
     {'i', "isolation", "LEVEL", "the least that it gives: rlimits, cgroup-v1 or cgroup-v2 (default: rlimits)"},
-    {'a', "assurance", "NUMBER", "how well you know the machine, 1 to 3 (default: 1)"},
+    {'a', "assurance", "NUMBER", "how well you know the machine, 1 to 3 (default: 1); 4 needs the three options below"},
+    {'E', "evidence", "FILE", "what shows that the machine is there; its SHA-256 is signed"},
+    {'N', "network", "NETWORK", "where an attested runner calls from, such as 10.1.7.0/28; may be repeated"},
+    {'b', "attested-by", "TEXT", "who has looked at the machine, and how"},
     {'n', "node", "UID", "a node of a Kubernetes cluster where its pods may be; may be repeated"},
     {'e', "expires", "DAYS", "days until the runner must be enrolled anew, at most 732 (default: 365)"},
     {'H', "hours", "HOURS", "hours until the code ends, at most 24 (default: 24)"},

@@ -1,7 +1,9 @@
 /* `sijil admin project replicate | migrate | copies`, `sijil region drain`: where a project's content is (docs/replication.md). */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/json.h"
+#include "base/terminal_text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/commands/region_priv.h"
@@ -66,6 +68,25 @@ struct result command_project_migrate(struct invocation *invocation, struct erro
     return invocation_option(invocation, 'p') != NULL ? show_plan(invocation, err) : ask_for(invocation, true, err);
 }
 
+/* Whether a project that was refused a move is on its way there already, as another `region drain` has asked. */
+static bool is_on_its_way(struct session *session, const char *name, const char *to)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+    OWNED_JSON answer = NULL;
+    struct error ignored = {0};
+    const json_t *row = NULL;
+    size_t i = 0;
+
+    if (!buffer_format(&path, &ignored, "/projects/%s/copies", name).ok ||
+        !api_call_in(session, "GET", buffer_text(&path), NULL, &answer, &ignored).ok)
+        return false;
+    json_array_foreach (json_object_get(answer, "copies"), i, row) {
+        const char *region = json_text_of(row, "region"), *move = json_text_of(row, "move");
+        if (region != NULL && move != NULL && strcmp(region, to) == 0 && strcmp(move, "to") == 0) return true;
+    }
+    return false;
+}
+
 /* One project of a region that is drained. What does not move keeps its reason, and the others go on. */
 static struct result move_one(struct session *session, const json_t *project, const char *to, json_t *rows, struct error *err)
 {
@@ -77,11 +98,32 @@ static struct result move_one(struct session *session, const json_t *project, co
     if (body == NULL || name == NULL) return api_no_memory(err);
     TRY(buffer_format(&path, err, "/projects/%s/move", name));
     const bool is_home = json_is_true(json_object_get(project, "home"));
-    if (is_home && !api_call_in(session, "POST", buffer_text(&path), body, NULL, &why).ok && why.kind == ERROR_UNAVAILABLE)
-        return failure(err, why.kind, "%s", why.message);
+    if (is_home && !api_call_in(session, "POST", buffer_text(&path), body, NULL, &why).ok) {
+        if (why.kind == ERROR_UNAVAILABLE) return failure(err, why.kind, "%s", why.message);
+        if (is_on_its_way(session, name, to)) why = (struct error){0};
+    }
     OWNED_JSON row = json_pack("{s:s, s:b, s:s}", "project", name, "moves", is_home && why.kind == ERROR_NONE, "why",
                                is_home ? why.message : "copies alone: 'sijil admin project replicate --end' withdraws them");
+    if (row != NULL && is_home && why.kind != ERROR_NONE && json_object_set_new(row, "stays", json_true()) != 0)
+        return api_no_memory(err);
     return row != NULL && json_array_append(rows, row) == 0 ? SUCCESS : api_no_memory(err);
+}
+
+/* The rows say why. */
+static struct result check_all_move(const json_t *rows, struct error *err)
+{
+    char names[200] = "";
+    size_t staying = 0, used = 0;
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        if (!json_is_true(json_object_get(row, "stays"))) continue;
+        const char *name = json_text_of(row, "project");
+        if (staying++ > 0 && used + 2 < sizeof names) used += (size_t)snprintf(names + used, sizeof names - used, ", ");
+        if (used + strlen(name) < sizeof names) used += (size_t)snprintf(names + used, sizeof names - used, "%s", name);
+    }
+    terminal_sanitize(names);
+    return staying == 0 ? SUCCESS : failure(err, ERROR_CONFLICT, "%zu do not move: %s", staying, names);
 }
 
 #define DRAIN_PROJECTS_MAX 100000
@@ -100,7 +142,8 @@ struct result drain_to(struct invocation *invocation, const char *to, struct err
     TRY(api_get_pages(invocation, buffer_text(&path), "projects", DRAIN_PROJECTS_MAX, projects, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     for (size_t i = 0; i < json_array_size(projects); i++) TRY(move_one(session, json_array_get(projects, i), to, rows, err));
-    return api_print_rows(invocation, rows, columns, sizeof columns / sizeof columns[0], err);
+    TRY(api_print_rows(invocation, rows, columns, sizeof columns / sizeof columns[0], err));
+    return check_all_move(rows, err);
 }
 
 struct result command_project_copies(struct invocation *invocation, struct error *err)

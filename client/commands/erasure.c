@@ -83,18 +83,22 @@ static struct result fetch_plan(const struct invocation *invocation, struct sess
 /* ---- signing ---- */
 
 /* Reads the document from the bytes that the first person has signed. The registry's description of it is not trusted. */
-static struct result read_draft(const char *pseudonym, const json_t *envelopes, struct document **document_out, struct error *err)
+static struct result read_draft(enum document_kind kind, const json_t *draft, struct document **document_out, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(DOCUMENT_ENVELOPE_MAX(PAYLOAD_ROOM));
     OWNED(document) *document = NULL;
-    const char *reason = NULL;
 
-    TRY(json_write_canonical(&text, json_array_get(envelopes, 0), err));
+    TRY(json_write_canonical(&text, json_array_get(json_object_get(draft, "envelopes"), 0), err));
     TRY(document_read(&(struct bytes){text.data, text.length}, 1, &document, err));
-    if (document->kind != DOCUMENT_ERASURE || strcmp(document->name, pseudonym) != 0)
-        return failure(err, ERROR_CORRUPT, "the registry answered with the draft of another erasure");
-    TRY(erasure_read(document, &reason, err));
-    (void)fprintf(stderr, "You sign: the erasure of the person with the pseudonym %s\n  reason  %s\n", document->name, reason);
+    if (document->kind != kind || strcmp(document->name, json_text_of(draft, "name")) != 0)
+        return failure(err, ERROR_CORRUPT, "the registry answered with another draft");
+    (void)fprintf(stderr, "You sign: %s %s\n",
+                  kind == DOCUMENT_ERASURE ? "the erasure of the person with the pseudonym"
+                  : document->is_withdrawn ? "the release of the hold"
+                                           : "a later version of the hold",
+                  document->name);
+    TRY(documents_show_member("body", json_object_get(document->json, "body"), err));
+    if (document->is_withdrawn) TRY(documents_show_member("withdrawn", json_object_get(document->json, "withdrawn"), err));
     *document_out = GIVE(document);
     return SUCCESS;
 }
@@ -119,16 +123,17 @@ static struct result send(const struct invocation *invocation, struct session *s
     return print_document(invocation, answer, err);
 }
 
-static struct result approve(const struct invocation *invocation, struct session *session, const json_t *draft,
-                             const struct ecdsa_key *key, struct error *err)
+/* A draft of the list has a name: draft_in() found it by that. */
+static struct result approve(const struct invocation *invocation, struct session *session, enum document_kind kind,
+                             const json_t *draft, const struct ecdsa_key *key, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED(document) *document = NULL;
     OWNED_JSON body = NULL;
 
-    TRY(read_draft(json_text_of(draft, "name"), json_object_get(draft, "envelopes"), &document, err));
+    TRY(read_draft(kind, draft, &document, err));
     TRY(documents_sign_too(draft, document, key, &body, err));
-    TRY(buffer_format(&path, err, BASE "/%s/approval", document->name));
+    TRY(documents_path_of(kind == DOCUMENT_ERASURE ? BASE : HOLDS, document->name, "/approval", NULL, &path, err));
     return send(invocation, session, buffer_text(&path), body, err);
 }
 
@@ -196,7 +201,7 @@ static struct result sign(struct invocation *invocation, struct session *session
     print_plan(stderr, plan);
     TRY(documents_get_all(invocation, session, &erasures, rows, err));
     const json_t *draft = draft_in(rows, pseudonym);
-    if (draft != NULL) return approve(invocation, session, draft, key, err);
+    if (draft != NULL) return approve(invocation, session, DOCUMENT_ERASURE, draft, key, err);
     return ask(invocation, session, pseudonym, version_in(rows, pseudonym), key, err);
 }
 
@@ -223,12 +228,13 @@ static struct result flatten(const json_t *rows, json_t *flat, struct error *err
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *document = json_object_get(row, "document"),
                      *body = json_object_get(document, "body"), *work = json_object_get(row, "work");
-        json_t *shown = json_pack("{s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O?, s:O*, s:O*}", "name",
+        json_t *shown = json_pack("{s:O?, s:O?, s:O*, s:O*, s:O*, s:O*, s:O*, s:O?, s:O*, s:O*, s:O*, s:O*}", "name",
                                   json_object_get(row, "name"), "state", json_object_get(row, "state"), "event",
                                   json_object_get(row, "event"), "work", json_object_get(work, "state"), "payloads",
                                   json_object_get(work, "payloads"), "missing", json_object_get(row, "missing"), "subject",
                                   json_object_get(body, "subject"), "expires", json_object_get(document, "expires"), "reason",
-                                  json_object_get(body, "reason"), "withdrawn", json_object_get(document, "withdrawn"));
+                                  json_object_get(body, "reason"), "withdrawn", json_object_get(document, "withdrawn"), "content",
+                                  json_object_get(body, "content"), "digest", json_object_get(body, "digest"));
         if (shown == NULL || json_array_append_new(flat, shown) != 0) return api_no_memory(err);
     }
     return SUCCESS;
@@ -257,16 +263,19 @@ struct result command_erasure_list(struct invocation *invocation, struct error *
     return list(invocation, &erasures, columns, COUNT(columns), err);
 }
 
-struct result command_erasure_reject(struct invocation *invocation, struct error *err)
+static struct result reject(struct invocation *invocation, const char *base, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED(session) *session = NULL;
 
-    TRY(buffer_add_text(&path, BASE "/", err));
-    TRY(http_escape(&path, invocation->operands[1], err));
-    TRY(buffer_add_text(&path, "/drafts", err));
+    TRY(documents_path_of(base, invocation->operands[1], "/drafts", NULL, &path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     return api_call_in(session, "DELETE", buffer_text(&path), NULL, NULL, err);
+}
+
+struct result command_erasure_reject(struct invocation *invocation, struct error *err)
+{
+    return reject(invocation, BASE, err);
 }
 
 struct result command_erasure_certificate(struct invocation *invocation, struct error *err)
@@ -334,56 +343,97 @@ static struct result send_hold(struct invocation *invocation, struct session *se
     parts->version = (uint64_t)version;
     TRY(compose(DOCUMENT_LEGAL_HOLD, invocation->operands[1], parts, &payload, err));
     TRY(documents_sign(DOCUMENT_LEGAL_HOLD, buffer_bytes(&payload), key, &envelope, err));
-    TRY(buffer_add_text(&path, HOLDS, err));
-    if (parts->withdrawn != NULL) {
-        TRY(buffer_add_text(&path, "/", err));
-        TRY(http_escape(&path, invocation->operands[1], err));
-        TRY(buffer_add_text(&path, "/withdrawal", err));
-    }
+    if (parts->withdrawn == NULL) TRY(buffer_add_text(&path, HOLDS, err));
+    else TRY(documents_path_of(HOLDS, invocation->operands[1], "/withdrawal", NULL, &path, err));
     return send(invocation, session, buffer_text(&path), envelope, err);
+}
+
+/* {"subject"} or {"content", "digest"}, and the reason. */
+static struct result hold_body(struct invocation *invocation, struct session *session, json_t **body_out, struct error *err)
+{
+    const char *content = invocation_option(invocation, 'c');
+    char subject[ERASURE_PSEUDONYM_SIZE];
+
+    if (content == NULL) TRY(subject_of(invocation, session, subject, err));
+    *body_out = json_pack("{s:s*, s:s*, s:s*, s:s}", "subject", content == NULL ? subject : NULL, "content", content, "digest",
+                          invocation_option(invocation, 'd'), "reason", invocation_option(invocation, 'r'));
+    return *body_out != NULL ? SUCCESS : failure(err, ERROR_INVALID, "the reason or the content is not UTF-8");
+}
+
+static struct result check_add(struct invocation *invocation, struct error *err)
+{
+    const int what = (invocation_option(invocation, 's') != NULL) + (invocation_option(invocation, 'a') != NULL) +
+                     (invocation_option(invocation, 'c') != NULL);
+
+    if (invocation_option(invocation, 'r') != NULL && what == 1 &&
+        (invocation_option(invocation, 'd') == NULL || invocation_option(invocation, 'c') != NULL))
+        return SUCCESS;
+    return line_check(invocation, failure(err, ERROR_INVALID,
+                                          "--reason is needed, and one of --subject, --all and --content: what the hold "
+                                          "protects; --digest goes with --content"));
 }
 
 struct result command_hold_add(struct invocation *invocation, struct error *err)
 {
-    const char *reason = invocation_option(invocation, 'r');
-    char subject[ERASURE_PSEUDONYM_SIZE];
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
+    OWNED_JSON body = NULL;
     uint64_t days = 0;
 
-    if (reason == NULL || (invocation_option(invocation, 's') == NULL) == (invocation_option(invocation, 'a') == NULL))
-        return line_check(
-            invocation, failure(err, ERROR_INVALID, "--reason is needed, and either --subject or --all: whom the hold protects"));
+    TRY(check_add(invocation, err));
     TRY(days_of(invocation, &days, err));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
-    TRY(subject_of(invocation, session, subject, err));
-    OWNED_JSON body = json_pack("{s:s, s:s}", "subject", subject, "reason", reason);
-    if (body == NULL) return failure(err, ERROR_INVALID, "the reason is not UTF-8");
+    TRY(hold_body(invocation, session, &body, err));
     struct document_parts parts = {.expires_ms = (int64_t)days * DAY_MS, .body = body};
     return send_hold(invocation, session, &parts, key, err);
 }
 
+/* The first signature, or the second one if a draft waits. */
 struct result command_hold_release(struct invocation *invocation, struct error *err)
 {
     const char *reason = invocation_option(invocation, 'r');
     OWNED(session) *session = NULL;
     OWNED(ecdsa_key) *key = NULL;
     OWNED_JSON nothing = json_object();
+    OWNED_JSON rows = json_array();
 
-    if (reason == NULL)
-        return line_check(invocation, failure(err, ERROR_INVALID, "--reason is needed: why the hold no longer counts"));
+    if (rows == NULL || nothing == NULL) return api_no_memory(err);
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(documents_get_all(invocation, session, &holds, rows, err));
+    const json_t *draft = draft_in(rows, invocation->operands[1]);
+    if (draft != NULL && reason == NULL) return approve(invocation, session, DOCUMENT_LEGAL_HOLD, draft, key, err);
+    if (reason == NULL)
+        return line_check(invocation, failure(err, ERROR_INVALID,
+                                              "--reason is needed: why the hold no longer counts. Without it the release "
+                                              "that another person has signed is signed, and none waits"));
     struct document_parts parts = {.expires_ms = (HOLD_DAYS_MAX - 1) * DAY_MS, .withdrawn = reason, .body = nothing};
     return send_hold(invocation, session, &parts, key, err);
 }
 
+struct result command_hold_show(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
+    OWNED(session) *session = NULL;
+    OWNED_JSON answer = NULL;
+
+    TRY(documents_path_of(HOLDS, invocation->operands[1], "", NULL, &path, err));
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+    return invocation->json ? api_print_json(answer, err) : print_document(invocation, answer, err);
+}
+
+struct result command_hold_reject(struct invocation *invocation, struct error *err)
+{
+    return reject(invocation, HOLDS, err);
+}
+
 struct result command_hold_list(struct invocation *invocation, struct error *err)
 {
-    static const struct column columns[] = {{"HOLD", "name"},         {"STATE", "state"}, {"SUBJECT", "subject"},
-                                            {"EXPIRES", "expires"},   {"EVENT", "event"}, {"REASON", "reason"},
-                                            {"RELEASED", "withdrawn"}};
+    static const struct column columns[] = {
+        {"HOLD", "name"},     {"STATE", "state"},     {"MISSING", "missing"}, {"SUBJECT", "subject"}, {"CONTENT", "content"},
+        {"DIGEST", "digest"}, {"EXPIRES", "expires"}, {"EVENT", "event"},     {"REASON", "reason"},   {"RELEASED", "withdrawn"}};
 
     return list(invocation, &holds, columns, COUNT(columns), err);
 }

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/policy_priv.h"
+#include "client/http.h"
 #include "documents/format/set_approval.h"
 
 #define NAME_ROOM 80 /* "sha256:" and 64 digits */
@@ -127,19 +128,25 @@ static struct result add_sets(struct session *session, const json_t *rows, const
 
 /* ---- keys, and the order ---- */
 
-static struct result add_keys(struct session *session, json_t *links, struct error *err)
+static struct result note_times(json_t *rows, struct error *err)
 {
-    OWNED_JSON rows = NULL;
-
-    TRY(pages(session, "/policies/approvers?limit=100", "keys", &rows, err));
     for (size_t i = 0; i < json_array_size(rows); i++) {
         json_t *row = json_array_get(rows, i);
         const char *time = json_text_of(row, "time");
         int64_t time_ms = 0;
         if (time == NULL || !clock_parse(bytes_of_text(time), &time_ms) ||
             json_object_set_new(row, "time_ms", json_integer(time_ms)) != 0)
-            return failure(err, ERROR_INVALID, "the registry does not say when a key was enrolled");
+            return failure(err, ERROR_INVALID, "the registry does not say when a document was recorded");
     }
+    return SUCCESS;
+}
+
+static struct result add_keys(struct session *session, json_t *links, struct error *err)
+{
+    OWNED_JSON rows = NULL;
+
+    TRY(pages(session, "/policies/approvers?limit=100", "keys", &rows, err));
+    TRY(note_times(rows, err));
     return json_array_extend(links, rows) == 0 ? SUCCESS : api_no_memory(err);
 }
 
@@ -184,24 +191,80 @@ struct result policy_links_fetch(struct session *session, const struct policy_so
     return SUCCESS;
 }
 
+/* ---- an organisation ---- */
+
+static bool has_event(const json_t *links, int64_t event)
+{
+    for (size_t i = 0; i < json_array_size(links); i++)
+        if (number_of(json_array_get(links, i), "event") == event) return true;
+    return false;
+}
+
+struct result restriction_links_without(const json_t *all, const json_t *links, json_t *documents, struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        json_t *row = json_array_get(all, i);
+        if (!has_event(links, number_of(row, "event")) && json_array_append(documents, row) != 0) return api_no_memory(err);
+    }
+    return SUCCESS;
+}
+
+struct result restriction_links_fetch(struct session *session, const char *organisation, const json_t *links,
+                                      json_t **documents_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+    OWNED_JSON documents = json_array();
+    OWNED_JSON rows = NULL;
+
+    if (documents == NULL) return api_no_memory(err);
+    TRY(buffer_add_text(&path, "/policies/restrictions?limit=100&scope=", err));
+    TRY(http_escape(&path, organisation, err));
+    TRY(pages(session, buffer_text(&path), "documents", &rows, err));
+    TRY(note_times(rows, err));
+    TRY(restriction_links_without(rows, links, documents, err));
+    *documents_out = GIVE(documents);
+    return SUCCESS;
+}
+
+struct result policy_links_until(struct session *session, const struct policy_source *source, json_t *last, json_t **links_out,
+                                 struct error *err)
+{
+    OWNED_JSON links = json_array();
+    OWNED_JSON rows = NULL;
+
+    if (links == NULL) return api_no_memory(err);
+    TRY(pages(session, "/policies/history?limit=16", "sets", &rows, err));
+    TRY(add_sets(session, rows, source, links, err));
+    TRY(add_keys(session, links, err));
+    if (json_array_append(links, last) != 0) return api_no_memory(err);
+    return in_order(links, number_of(last, "event"), links_out, err);
+}
+
 /* ---- counting ---- */
 
-struct result policy_link_follow(const json_t *links, size_t index, struct set_chain *chain, struct error *err)
+struct result policy_link_read(const json_t *link, struct bytes *envelopes, struct set_chain_link *read_out, struct error *err)
 {
-    const json_t *link = json_array_get(links, index), *texts = json_object_get(link, "envelopes");
-    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX];
-    struct set_chain_link added = {.envelopes = envelopes,
-                                   .sequence = (uint64_t)number_of(link, "event"),
-                                   .time_ms = number_of(link, "time_ms"),
-                                   .is_followed = index + 1 < json_array_size(links)};
+    const json_t *texts = json_object_get(link, "envelopes");
 
+    *read_out = (struct set_chain_link){
+        .envelopes = envelopes, .sequence = (uint64_t)number_of(link, "event"), .time_ms = number_of(link, "time_ms")};
     for (size_t i = 0; i < json_array_size(texts); i++) {
         const char *text = json_string_value(json_array_get(texts, i));
         if (text == NULL || i == DOCUMENT_SIGNATURES_MAX)
             return failure(err, ERROR_INVALID, "the registry answered with something else than 1 to %d envelopes",
                            DOCUMENT_SIGNATURES_MAX);
-        envelopes[added.count++] = bytes_of_text(text);
+        envelopes[read_out->count++] = bytes_of_text(text);
     }
+    return SUCCESS;
+}
+
+struct result policy_link_follow(const json_t *links, size_t index, struct set_chain *chain, struct error *err)
+{
+    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX];
+    struct set_chain_link added;
+
+    TRY(policy_link_read(json_array_get(links, index), envelopes, &added, err));
+    added.is_followed = index + 1 < json_array_size(links);
     return set_chain_add(chain, &added, err);
 }
 

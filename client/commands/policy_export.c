@@ -1,4 +1,4 @@
-/* `sijil policy export`: the set in force, with the event that loaded it and the proof, for somebody that can't ask the registry. */
+/* `sijil policy export`: the set in force, with the event that loaded it and the proof, for somebody that can't ask the registry. `sijil admin hold export`: a legal hold likewise. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/documents.h"
 #include "client/commands/policy_priv.h"
 #include "crypto/digest.h"
 #include "policy/set_export.h"
@@ -127,16 +128,31 @@ static struct result gather_one(struct session *session, const json_t *json, str
     return SUCCESS;
 }
 
-/* The set in force is the last one. */
-static struct result write_whole(struct session *session, const json_t *links, struct buffer *text, struct error *err)
+static struct result gather_all(struct session *session, const json_t *links, struct gathered *gathered, struct error *err)
 {
-    const size_t count = json_array_size(links);
-    OWNED_GATHERED gathered = {.count = 0};
+    TRY(begin(gathered, json_array_size(links), err));
+    for (size_t i = 0; i < json_array_size(links); i++) TRY(gather_one(session, json_array_get(links, i), gathered, i, err));
+    return SUCCESS;
+}
 
-    TRY(begin(&gathered, count, err));
-    for (size_t i = 0; i < count; i++) TRY(gather_one(session, json_array_get(links, i), &gathered, i, err));
-    const struct set_export_link *last = &gathered.links[count - 1];
-    const struct set_export_parts parts = {last->envelopes[0], last->entry, last->proof, gathered.links, count - 1};
+/* The set in force is the last one. `documents` NULL: no organisation is asked for. */
+static struct result write_whole(struct session *session, const json_t *links, const char *organisation, const json_t *documents,
+                                 struct buffer *text, struct error *err)
+{
+    OWNED_GATHERED gathered = {.count = 0};
+    OWNED_GATHERED more = {.count = 0};
+
+    TRY(gather_all(session, links, &gathered, err));
+    TRY(gather_all(session, documents, &more, err));
+    const struct set_export_link *last = &gathered.links[gathered.count - 1];
+    const struct set_export_parts parts = {.envelope = last->envelopes[0],
+                                           .entry = last->entry,
+                                           .proof = last->proof,
+                                           .chain = gathered.links,
+                                           .chain_count = gathered.count - 1,
+                                           .organisation = documents == NULL ? NULL : organisation,
+                                           .documents = more.links,
+                                           .document_count = more.count};
     return set_export_write(&parts, text, err);
 }
 
@@ -152,8 +168,8 @@ static struct result write_bare(struct session *session, const struct policy_sou
     TRY(find_event(session, resource, &number, err));
     TRY(fetch_bytes(session, number, "entry", &entry, err));
     TRY(fetch_bytes(session, number, "proof", &proof, err));
-    const struct set_export_parts parts = {buffer_bytes(&found->envelope), buffer_bytes(&entry.body), buffer_bytes(&proof.body),
-                                           NULL, 0};
+    const struct set_export_parts parts = {
+        .envelope = buffer_bytes(&found->envelope), .entry = buffer_bytes(&entry.body), .proof = buffer_bytes(&proof.body)};
     return set_export_write(&parts, text, err);
 }
 
@@ -162,16 +178,59 @@ struct result command_policy_export(struct invocation *invocation, struct error 
     struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
     struct policy_source OWNED_SOURCE found = {.name = NULL};
     OWNED(session) *session = NULL;
+    const char *organisation = documents_scope(invocation);
+    OWNED_JSON documents = NULL;
     OWNED_JSON links = NULL;
     OWNED_JSON rows = NULL;
 
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(policy_source_fetch(session, 0, &found, err));
-    if (!policy_set_names_others(found.set)) {
+    if (organisation[0] == '\0' && !policy_set_names_others(found.set)) {
         TRY(write_bare(session, &found, &text, err));
     } else {
         TRY(policy_links_fetch(session, &found, &rows, &links, err));
-        TRY(write_whole(session, links, &text, err));
+        if (organisation[0] != '\0') TRY(restriction_links_fetch(session, organisation, links, &documents, err));
+        TRY(write_whole(session, links, organisation, documents, &text, err));
     }
+    return api_output(invocation, invocation_option(invocation, 'o'), buffer_bytes(&text), err);
+}
+
+/* ---- legal holds ---- */
+
+/* The newest version in force, as a link: the registry shows envelopes as JSON, and records them in the canonical form. */
+static struct result fetch_hold(struct session *session, const char *name, json_t **link_out, struct error *err)
+{
+    struct buffer OWNED_BUFFER path = BUFFER(1024);
+    OWNED_JSON texts = json_array();
+    OWNED_JSON answer = NULL;
+
+    if (texts == NULL) return api_no_memory(err);
+    TRY(documents_path_of("/holds", name, "", NULL, &path, err));
+    TRY(api_call_in(session, "GET", buffer_text(&path), NULL, &answer, err));
+    const json_t *envelopes = json_object_get(answer, "envelopes");
+    for (size_t i = 0; i < json_array_size(envelopes); i++) {
+        struct buffer OWNED_BUFFER text = BUFFER(DOCUMENTS_ENVELOPE_ROOM);
+        TRY(json_write_canonical(&text, json_array_get(envelopes, i), err));
+        if (json_array_append_new(texts, json_stringn((const char *)text.data, text.length)) != 0) return api_no_memory(err);
+    }
+    *link_out = json_pack("{s:I, s:O}", "event", (json_int_t)number_of(answer, "event"), "envelopes", texts);
+    return *link_out == NULL ? api_no_memory(err) : SUCCESS;
+}
+
+struct result command_hold_export(struct invocation *invocation, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
+    struct policy_source OWNED_SOURCE found = {.name = NULL};
+    OWNED_GATHERED gathered = {.count = 0};
+    OWNED(session) *session = NULL;
+    OWNED_JSON links = NULL;
+    OWNED_JSON hold = NULL;
+
+    TRY(command_session(invocation, invocation->operands[0], &session, err));
+    TRY(fetch_hold(session, invocation->operands[1], &hold, err));
+    TRY(policy_source_fetch(session, 0, &found, err));
+    TRY(policy_links_until(session, &found, hold, &links, err));
+    TRY(gather_all(session, links, &gathered, err));
+    TRY(hold_export_write(gathered.links, gathered.count, &text, err));
     return api_output(invocation, invocation_option(invocation, 'o'), buffer_bytes(&text), err);
 }

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/documents.h"
 #include "client/commands/policy_priv.h"
 #include "client/local.h"
 
@@ -75,6 +76,7 @@ struct result command_policy_history(struct invocation *invocation, struct error
     OWNED(ecdsa_key) *root = NULL;
     OWNED_JSON rows = NULL;
 
+    if (documents_scope(invocation)[0] != '\0') return restriction_history(invocation, err);
     if (path == NULL) return api_list(invocation, "/policies/history", "sets", columns, count - 1, err);
     TRY(local(ecdsa_key_load(path, &root, err), path, err));
     TRY(list_checked(invocation, root, &rows, err));

@@ -45,13 +45,15 @@ static struct result next_epoch(struct session *session, uint64_t *epoch, struct
 static struct result make_body(struct invocation *invocation, struct session *session, json_t **body_out, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
+    const char *restriction = invocation_option(invocation, 'P');
     uint64_t epoch = 0, days = 30;
     OWNED_JSON set = NULL;
 
     TRY(read_number(invocation, 'e', "epoch", &epoch, err));
     TRY(read_number(invocation, 'd', "days", &days, err));
     TRY(next_epoch(session, &epoch, err));
-    TRY(policy_compose_file(invocation->operands[1], epoch, &payload, err));
+    if (restriction != NULL) TRY(restriction_compose(session, restriction, epoch, &payload, err));
+    else TRY(policy_compose_file(invocation->operands[1], epoch, &payload, err));
     TRY(json_read(buffer_bytes(&payload), POLICY_SET_BYTES_MAX, &set, err));
     *body_out = json_pack("{s:O, s:I}", "set", set, "days", (json_int_t)days);
     return *body_out == NULL ? api_no_memory(err) : SUCCESS;
@@ -269,8 +271,11 @@ struct result command_policy_plan(struct invocation *invocation, struct error *e
     OWNED(session) *session = NULL;
     char id[CELL_MAX];
 
-    if ((invocation->operand_count == 2) + (shown != NULL) + (stopped != NULL) != 1)
-        return line_check(invocation, failure(err, ERROR_INVALID, "one of SET.json, --show ID and --cancel ID"));
+    const bool is_restriction = invocation_option(invocation, 'P') != NULL;
+
+    if ((invocation->operand_count == 2) + is_restriction + (shown != NULL) + (stopped != NULL) != 1)
+        return line_check(invocation,
+                          failure(err, ERROR_INVALID, "one of SET.json, --restriction POLICY.json, --show ID and --cancel ID"));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     if (stopped != NULL) return cancel(session, stopped, err);
     if (shown == NULL) TRY(begin(invocation, session, id, err));

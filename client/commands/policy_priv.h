@@ -7,6 +7,7 @@
 #include "client/commands/policy_source_priv.h"
 #include "client/session.h"
 #include "crypto/digest.h"
+#include "policy/restriction_chain.h"
 #include "policy/set.h"
 
 /**
@@ -15,8 +16,28 @@
  */
 RESULT policy_links_fetch(struct session *session, const struct policy_source *source, json_t **rows_out, json_t **links_out,
                           struct error *err);
+/** The same up to the document `last`, {"event", "envelopes"}, which is the last one. */
+RESULT policy_links_until(struct session *session, const struct policy_source *source, json_t *last, json_t **links_out,
+                          struct error *err);
 /** Counts who has signed the next document of such an array. Of its sets only the last one has to be good. ERROR_DENIED. */
 RESULT policy_link_follow(const json_t *links, size_t index, struct set_chain *chain, struct error *err);
+/**
+ * What tells who has signed the restrictions of an organisation, without the keys that `links` has: an array of {"event", "time_ms", "envelopes"}, and of restrictions "recorded_by", in the order
+ * of their events. `links` NULL: all of it.
+ */
+RESULT restriction_links_fetch(struct session *session, const char *organisation, const json_t *links, json_t **documents_out,
+                               struct error *err);
+/** Appends those of `all` whose events `links` does not have. */
+RESULT restriction_links_without(const json_t *all, const json_t *links, json_t *documents, struct error *err);
+/** Appends a set for a plan: the set in force, and the restriction of a file in it. */
+RESULT restriction_compose(struct session *session, const char *path, uint64_t epoch, struct buffer *payload, struct error *err);
+/** Counts who has signed the restrictions of the organisation that --organisation names, from the root's key on. `all`: of restriction_links_fetch(), without `links`. ERROR_DENIED. */
+RESULT restrictions_count(const struct invocation *invocation, struct session *session, const struct ecdsa_key *root,
+                          const json_t *all, struct restriction_chain **chain_out, struct error *err);
+/** The list of an organisation's restrictions, made, replaced and withdrawn. */
+RESULT restriction_history(struct invocation *invocation, struct error *err);
+/** The next link of such an array, or of that of policy_links_fetch(). `envelopes` has DOCUMENT_SIGNATURES_MAX places. */
+RESULT policy_link_read(const json_t *link, struct bytes *envelopes, struct set_chain_link *read_out, struct error *err);
 /** All of them, from source->root on: source->chain. ERROR_DENIED: not enough persons have signed, ERROR_CORRUPT: the registry shows something else than they have. */
 RESULT policy_source_check(struct session *session, struct policy_source *source, struct error *err);
 /** Refuses what no set has, because it would be signed unnoticed. */

@@ -11,6 +11,7 @@
 #include "client/commands/policy_source_priv.h"
 #include "client/local.h"
 #include "crypto/dsse.h"
+#include "policy/restriction.h"
 #include "policy/set_exceptions.h"
 #include "policy/set_text.h"
 
@@ -61,29 +62,6 @@ static struct result tell_signers(const struct policy_source *found, struct buff
     return set_text_paragraph("", 0, buffer_text(&line), text, err);
 }
 
-static json_t *part(const struct policy_set *set, const char *name)
-{
-    return json_object_get(policy_set_json(set), name);
-}
-
-/* The set as it counts in an organisation: with what its officers have added. Nobody has signed it as a whole. */
-static struct result join(const struct policy_set *set, json_t *policies, struct policy_set **joined_out, struct error *err)
-{
-    struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
-    OWNED_JSON all = json_copy(part(set, "policies"));
-
-    if (all == NULL || json_array_extend(all, policies) != 0) return api_no_memory(err);
-    const struct policy_set_parts parts = {.epoch = policy_set_epoch(set),
-                                           .policies = all,
-                                           .regions = part(set, "regions"),
-                                           .groups = part(set, "groups"),
-                                           .networks = part(set, "networks"),
-                                           .exceptions = part(set, "exceptions"),
-                                           .declassified = part(set, "declassified")};
-    TRY(policy_set_compose(&parts, &payload, err));
-    return policy_set_compile(buffer_bytes(&payload), joined_out, err);
-}
-
 static struct result print_readable(const struct policy_source *found, const struct policy_set *shown, struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(SET_TEXT_MAX);
@@ -94,7 +72,10 @@ static struct result print_readable(const struct policy_source *found, const str
     TRY(tell_signers(found, &text, err));
     if (shown != found->set)
         TRY(set_text_paragraph(
-            "", 0, "With the restrictions that the officers of the organisation have signed for it, as the registry tells them.",
+            "", 0,
+            found->root == NULL
+                ? "With the restrictions that the officers of the organisation have signed for it, as the registry tells them."
+                : "With the restrictions that enough officers of the organisation have signed for it, counted from the root's key on.",
             &text, err));
     TRY(buffer_add_u8(&text, '\n', err));
     TRY(policy_set_text(shown, &reading, &text, err));
@@ -110,6 +91,18 @@ static struct result print_json(const struct policy_set *set, bool is_whole, str
     TRY(is_whole ? policy_set_write(set, &text, err) : policy_set_describe(set, &text, err));
     TRY(json_read(buffer_bytes(&text), POLICY_SET_BYTES_MAX, &value, err));
     return api_print_json(value, err);
+}
+
+/* Those that enough officers have signed, whatever the registry says of them. */
+static struct result find_counted(const struct invocation *invocation, struct session *session, const struct policy_source *found,
+                                  json_t **policies_out, struct error *err)
+{
+    OWNED(restriction_chain) *chain = NULL;
+    OWNED_JSON all = NULL;
+
+    TRY(restriction_links_fetch(session, documents_scope(invocation), NULL, &all, err));
+    TRY(restrictions_count(invocation, session, found->root, all, &chain, err));
+    return restriction_chain_policies(chain, policies_out, err);
 }
 
 static struct result find(struct invocation *invocation, struct policy_source *found, struct policy_set **shown_out,
@@ -131,8 +124,9 @@ static struct result find(struct invocation *invocation, struct policy_source *f
         *shown_out = policy_set_keep(found->set);
         return SUCCESS;
     }
-    TRY(restrictions_fetch(invocation, session, &policies, err));
-    return join(found->set, policies, shown_out, err);
+    if (found->root != NULL) TRY(find_counted(invocation, session, found, &policies, err));
+    else TRY(restrictions_fetch(invocation, session, &policies, err));
+    return policy_restrictions_show(found->set, policies, shown_out, err);
 }
 
 struct result command_policy_show(struct invocation *invocation, struct error *err)

@@ -60,10 +60,14 @@ static struct result open_signed(struct bytes text, struct policy_source *source
 static struct result open_exported(struct bytes text, const json_t *json, struct policy_source *source, struct error *err)
 {
     const char *envelope = json_string_value(json_array_get(json_object_get(json, "envelopes"), 0));
+    struct set_export_report report;
 
     if (source->root == NULL && envelope != NULL) return open_signed(bytes_of_text(envelope), source, err);
     if (source->root == NULL) return failure(err, ERROR_INVALID, "an exported policy set has an envelope");
-    TRY(set_export_open(text, source->root, &source->set, &source->chain, err));
+    TRY(set_export_open(text, source->root, &report, err));
+    restriction_chain_free(report.restrictions);
+    source->set = report.set;
+    source->chain = report.chain;
     const struct bytes checked = policy_set_envelope(source->set);
     source->envelope = BUFFER(POLICY_SET_ENVELOPE_MAX);
     return buffer_add(&source->envelope, checked.data, checked.length, err);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "client/commands/audit_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/policy_priv.h"
 #include "client/local.h"
 #include "client/terminal.h"
 #include "crypto/random.h"
@@ -32,12 +33,14 @@ struct making {
     struct export_terms asked;
     struct export_check *check;
     struct ecdsa_key *root;
-    json_t *facts, *sets; /* objects: what was written; digests of policy sets that events name */
+    struct set_export_report counted; /* --set: the sets of the registry, as their signatures were counted */
+    json_t *facts, *sets;             /* objects: what was written; digests of policy sets that events name */
 };
 
 static void making_done(struct making *making)
 {
     export_check_free(making->check);
+    set_export_report_done(&making->counted);
     ecdsa_key_free(making->root);
     session_free(making->session);
     json_decref(making->facts);
@@ -250,6 +253,55 @@ static struct result fetch_sets(struct making *making, struct error *err)
     return SUCCESS;
 }
 
+/* Whoever may read the sets of the registry has exported them; an auditor of a project may not. */
+static struct result read_counted(struct making *making, struct error *err)
+{
+    const char *path = invocation_option(making->invocation, 'S');
+    struct buffer OWNED_BUFFER text = BUFFER(SET_EXPORT_MAX);
+
+    if (path == NULL) return SUCCESS;
+    if (making->root == NULL)
+        return failure(err, ERROR_INVALID, "--set is for --root: its signatures are counted from the root's key on");
+    TRY(local(file_read(path, &text, err), path, err));
+    return local(set_export_open(buffer_bytes(&text), making->root, &making->counted, err), path, err);
+}
+
+/* ---- restrictions of the organisation ---- */
+
+static bool is_hidden(const struct error *why)
+{
+    return why->kind == ERROR_DENIED || why->kind == ERROR_NOT_FOUND;
+}
+
+static struct result write_restriction(struct making *making, const json_t *link, struct error *err)
+{
+    struct buffer OWNED_BUFFER line = BUFFER(RESIDENCY_LINE_MAX);
+    struct bytes envelopes[DOCUMENT_SIGNATURES_MAX];
+    OWNED(document) *document = NULL;
+    struct set_chain_link read;
+
+    TRY(policy_link_read(link, envelopes, &read, err));
+    TRY(document_read(envelopes, read.count, &document, err));
+    if (document->kind != DOCUMENT_RESTRICTION || document->is_withdrawn) return SUCCESS;
+    TRY(residency_restriction_line(document_payload(document), &line, err));
+    return append(making, buffer_bytes(&line), err);
+}
+
+/* Without the right to read them, decisions that name one are lacking it. */
+static struct result fetch_restrictions(struct making *making, struct error *err)
+{
+    char organisation[DOCUMENT_SCOPE_SIZE];
+    OWNED_JSON links = NULL;
+    struct error why = {0};
+
+    (void)snprintf(organisation, sizeof organisation, "%.*s", (int)strcspn(making->project, "/"), making->project);
+    const struct result fetched = restriction_links_fetch(making->session, organisation, NULL, &links, &why);
+    if (!fetched.ok && is_hidden(&why)) return SUCCESS;
+    if (!fetched.ok) return failure(err, why.kind, "%s", why.message);
+    for (size_t i = 0; i < json_array_size(links); i++) TRY(write_restriction(making, json_array_get(links, i), err));
+    return SUCCESS;
+}
+
 /* ---- the report ---- */
 
 /* NAME.json, and of the second part NAME.2.json. */
@@ -305,14 +357,19 @@ static struct result tell(const struct making *making, const json_t *report, con
                      findings->lacking);
     if (findings->differ > 0) (void)printf("first to differ: event %" PRIu64 ": %s\n", findings->first, findings->what);
     (void)printf("To print: %s.en.html, %s.ar.html; for a spreadsheet: %s.csv\n", making->name, making->name, making->name);
-    (void)printf("Check it, on any machine: sijil-verify report --key VKEY --root ROOT.pem %s.json\n", making->name);
+    (void)printf(
+        "Check it, on any machine: sijil-verify report --key VKEY --root ROOT.pem --set SET.json %s.json; SET.json is of 'sijil policy export'\n",
+        making->name);
     return SUCCESS;
 }
 
 static struct result compose(struct making *making, struct error *err)
 {
     const char *log_key = invocation_option(making->invocation, 'K');
-    const struct residency_trust trust = {.log = {.vkey = bytes_of_text(log_key == NULL ? "" : log_key)}, .root = making->root};
+    const struct residency_trust trust = {.log = {.vkey = bytes_of_text(log_key == NULL ? "" : log_key)},
+                                          .root = making->root,
+                                          .sets = making->counted.chain,
+                                          .restrictions = making->counted.restrictions};
     struct residency_findings findings;
     OWNED_JSON report = NULL;
 
@@ -345,6 +402,7 @@ static struct result fetch_all(struct making *making, struct error *err)
     TRY(fetch_export(making, err));
     TRY(fetch_facts(making, err));
     TRY(fetch_sets(making, err));
+    TRY(fetch_restrictions(making, err));
     return local_output(file_sync(making->fd, err), making->path, err);
 }
 
@@ -356,6 +414,7 @@ struct result command_report_residency(struct invocation *invocation, struct err
 
     TRY(line_check(invocation, check_line(&making, err)));
     if (root != NULL) TRY(local(ecdsa_key_load(root, &making.root, err), root, err));
+    TRY(line_check(invocation, read_counted(&making, err)));
     TRY(command_session(invocation, invocation->operands[0], &making.session, err));
     const struct result opened = file_open(making.path, O_RDWR | O_CREAT | O_EXCL, 0600, &making.fd, err);
     if (!opened.ok && err->kind == ERROR_CONFLICT)

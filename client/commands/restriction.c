@@ -64,30 +64,55 @@ static struct result check_policy(json_t *policy, const char *asked, const char 
     return SUCCESS;
 }
 
-static struct result read_policy(const struct invocation *invocation, json_t **policy_out, const char **organisation_out,
-                                 struct error *err)
+static struct result read_file(const char *file, const char *asked, json_t **policy_out, const char **organisation_out,
+                               struct error *err)
 {
     struct buffer OWNED_BUFFER text = BUFFER(FILE_ROOM);
-    const char *file = invocation->operands[1];
     OWNED_JSON policy = NULL;
 
     TRY(local(file_read(file, &text, err), file, err));
     TRY(local(json_read(buffer_bytes(&text), FILE_ROOM, &policy, err), file, err));
-    TRY(local(check_policy(policy, documents_scope(invocation), organisation_out, err), file, err));
+    TRY(local(check_policy(policy, asked, organisation_out, err), file, err));
     *policy_out = GIVE(policy);
     return SUCCESS;
 }
 
+/* Nobody signs this set: it is what would count in the organisation. A new version stands for the one in force. */
+static struct result add_to_set(const struct policy_source *found, json_t *policy, uint64_t epoch, struct buffer *payload,
+                                struct error *err)
+{
+    OWNED_JSON document = json_copy(found->document);
+    OWNED_JSON policies = json_copy(json_object_get(found->document, "policies"));
+
+    if (document == NULL || policies == NULL || json_array_append(policies, policy) != 0 ||
+        json_object_set(document, "policies", policies) != 0)
+        return api_no_memory(err);
+    return policy_compose(document, epoch, payload, err);
+}
+
+struct result restriction_compose(struct session *session, const char *path, uint64_t epoch, struct buffer *payload,
+                                  struct error *err)
+{
+    struct policy_source OWNED_SOURCE found = {.name = NULL};
+    const char *organisation = NULL;
+    OWNED_JSON policy = NULL;
+
+    TRY(read_file(path, NULL, &policy, &organisation, err));
+    TRY(policy_source_fetch(session, 0, &found, err));
+    return local(add_to_set(&found, policy, epoch, payload, err), path, err);
+}
+
 /* `policy` NULL: a withdrawal. */
 struct composing {
-    const char *organisation, *name, *withdrawn;
+    const char *organisation, *name, *withdrawn, *plan;
     int64_t version;
     json_t *policy;
 };
 
 static struct result compose(const struct composing *composing, struct buffer *payload, struct error *err)
 {
-    OWNED_JSON body = composing->policy == NULL ? json_object() : json_pack("{s:O}", "policy", composing->policy);
+    OWNED_JSON body = composing->policy == NULL ? json_object()
+                                                : json_pack("{s:O, s:s*}", "policy", composing->policy, "plan", composing->plan);
     const struct document_parts parts = {.kind = DOCUMENT_RESTRICTION,
                                          .scope = composing->organisation,
                                          .name = composing->name,
@@ -118,8 +143,9 @@ struct result command_restriction_draft(struct invocation *invocation, struct er
     OWNED_JSON policy = NULL;
     struct composing composing = {.withdrawn = NULL};
 
-    TRY(read_policy(invocation, &policy, &composing.organisation, err));
+    TRY(read_file(invocation->operands[1], documents_scope(invocation), &policy, &composing.organisation, err));
     composing.policy = policy;
+    composing.plan = invocation_option(invocation, 'p');
     composing.name = json_text_of(json_object_get(policy, "metadata"), "id");
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
@@ -174,7 +200,9 @@ static struct result show_document(const struct document *document, struct error
     (void)fprintf(stderr, "You sign: version %llu of the restriction %s of the organisation %s\n",
                   (unsigned long long)document->version, document->name, document->scope);
     if (document->is_withdrawn) return documents_show_member("withdrawn", json_object_get(document->json, "withdrawn"), err);
-    return documents_show_member("policy", json_object_get(json_object_get(document->json, "body"), "policy"), err);
+    const json_t *body = json_object_get(document->json, "body"), *plan = json_object_get(body, "plan");
+    if (plan != NULL) TRY(documents_show_member("plan", plan, err));
+    return documents_show_member("policy", json_object_get(body, "policy"), err);
 }
 
 static struct result approve(struct invocation *invocation, struct session *session, const json_t *draft,

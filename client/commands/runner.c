@@ -9,6 +9,7 @@
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/commands/documents.h"
+#include "client/commands/runner_attestation.h"
 #include "client/hosts.h"
 #include "client/local.h"
 #include "documents/format/runner_code_file.h"
@@ -34,7 +35,7 @@ static struct result number_option(const struct invocation *invocation, int lett
 
 struct wanted {
     struct runner_invitation_parts parts;
-    json_t *jurisdictions, *nodes;
+    json_t *jurisdictions, *nodes, *attestation;
     char audience[RUNNER_AUDIENCE_SIZE];
 };
 
@@ -67,8 +68,9 @@ static struct result read_wanted(const struct invocation *invocation, struct wan
     uint64_t devices = 0, assurance = 1, days = DAYS_DEFAULT, hours = RUNNER_INVITATION_HOURS;
 
     TRY(read_place(invocation, wanted, err));
+    TRY(runner_attestation_read(invocation, &wanted->attestation, err));
     TRY(number_option(invocation, 'd', "devices", 64, &devices, err));
-    TRY(number_option(invocation, 'a', "assurance", RUNNER_ASSURANCE_MAX, &assurance, err));
+    TRY(number_option(invocation, 'a', "assurance", RUNNER_ASSURANCE_ATTESTED, &assurance, err));
     TRY(number_option(invocation, 'e', "expires", SIGNING_KEY_DAYS_MAX, &days, err));
     TRY(number_option(invocation, 'H', "hours", RUNNER_INVITATION_HOURS, &hours, err));
     if (days == 0 || hours == 0 || assurance == 0)
@@ -76,6 +78,7 @@ static struct result read_wanted(const struct invocation *invocation, struct wan
     wanted->parts.runner = uuid_random();
     wanted->parts.devices = (int64_t)devices;
     wanted->parts.assurance = (int64_t)assurance;
+    wanted->parts.attestation = wanted->attestation;
     wanted->parts.issued_ms = clock_wall_ms();
     wanted->parts.expires_ms = wanted->parts.issued_ms + (int64_t)hours * HOUR_MS;
     wanted->parts.runner_expires_ms = wanted->parts.issued_ms + (int64_t)days * 24 * HOUR_MS;
@@ -201,7 +204,9 @@ struct result command_runner_invite(struct invocation *invocation, struct error 
     struct wanted wanted = {.jurisdictions = jurisdictions, .nodes = nodes};
 
     if (jurisdictions == NULL || nodes == NULL) return api_no_memory(err);
-    TRY(line_check(invocation, read_wanted(invocation, &wanted, err)));
+    const struct result read = read_wanted(invocation, &wanted, err);
+    OWNED_JSON attestation = wanted.attestation; /* the parts borrow it */
+    TRY(line_check(invocation, read));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     return invite(invocation, session, &wanted, key, err);
@@ -212,13 +217,14 @@ struct result command_runner_invite(struct invocation *invocation, struct error 
 struct result runner_print(const struct invocation *invocation, const json_t *answer, struct error *err)
 {
     const json_t *document = json_object_get(answer, "document"), *body = json_object_get(document, "body");
-    OWNED_JSON shown = json_pack(
-        "{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*}", "name", json_object_get(answer, "name"),
-        "state", json_object_get(answer, "state"), "runner", json_object_get(body, "runner"), "scope",
-        json_object_get(document, "scope"), "pool", json_object_get(body, "pool"), "region", json_object_get(body, "region"),
-        "jurisdictions", json_object_get(body, "jurisdictions"), "devices", json_object_get(body, "devices"), "isolation",
-        json_object_get(body, "isolation"), "assurance", json_object_get(body, "assurance"), "expires",
-        json_object_get(document, "expires"), "nodes", json_object_get(body, "nodes"), "since", json_object_get(body, "since"));
+    OWNED_JSON shown = json_pack("{s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*, s:O*, s:O*}", "name",
+                                 json_object_get(answer, "name"), "state", json_object_get(answer, "state"), "runner",
+                                 json_object_get(body, "runner"), "scope", json_object_get(document, "scope"), "pool",
+                                 json_object_get(body, "pool"), "region", json_object_get(body, "region"), "jurisdictions",
+                                 json_object_get(body, "jurisdictions"), "devices", json_object_get(body, "devices"), "isolation",
+                                 json_object_get(body, "isolation"), "assurance", json_object_get(body, "assurance"), "expires",
+                                 json_object_get(document, "expires"), "nodes", json_object_get(body, "nodes"), "attestation",
+                                 json_object_get(body, "attestation"), "since", json_object_get(body, "since"));
 
     return shown == NULL ? api_no_memory(err) : api_print(invocation, shown, err);
 }
@@ -365,10 +371,11 @@ static void show_document(const struct document *document)
     (void)fprintf(stderr, "  devices        %lld\n  isolation      %s\n  assurance      %lld\n  expires        %s\n",
                   (long long)number_of(body, "devices"), json_text_of(body, "isolation"), (long long)number_of(body, "assurance"),
                   json_text_of(document->json, "expires"));
+    runner_attestation_show(body);
 }
 
-static struct result send(struct invocation *invocation, struct session *session, const struct document *document,
-                          const char *tail, const json_t *body, struct error *err)
+static struct result send_document(struct invocation *invocation, struct session *session, const struct document *document,
+                                   const char *tail, const json_t *body, struct error *err)
 {
     struct buffer OWNED_BUFFER path = BUFFER(PATH_ROOM);
     OWNED_JSON answer = NULL;
@@ -389,7 +396,7 @@ static struct result approve(struct invocation *invocation, struct session *sess
     TRY(check_draft(invocation, document, err));
     show_document(document);
     TRY(documents_sign_too(draft, document, key, &body, err));
-    return send(invocation, session, document, "approval", body, err);
+    return send_document(invocation, session, document, "approval", body, err);
 }
 
 struct result command_runner_approve(struct invocation *invocation, struct error *err)

@@ -32,7 +32,8 @@
     X(DETECTOR_COPY, "laxer-copy", 1, 3600, 4, true)            \
     X(DETECTOR_REGION, "region-quarantined", 1, 0, 5, true)     \
     X(DETECTOR_EXCEPTION, "exception-use", 1, 3600, 3, true)    \
-    X(DETECTOR_NOTIFY, "policy-notify", 1, 3600, 3, true)
+    X(DETECTOR_NOTIFY, "policy-notify", 1, 3600, 3, true)       \
+    X(DETECTOR_PLACE, "content-misplaced", 1, 300, 5, true)
 enum detector {
 #define X(constant, name, threshold, window_s, severity, is_on) constant,
     DETECTORS(X)

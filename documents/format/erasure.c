@@ -7,6 +7,7 @@
 
 #define DAY_MS     INT64_C(86400000)
 #define HEX_DIGITS "0123456789abcdef"
+#define LETTERS    "abcdefghijklmnopqrstuvwxyz0123456789._-/"
 
 bool erasure_pseudonym_is_valid(const char *text)
 {
@@ -42,15 +43,43 @@ struct result erasure_read(const struct document *document, const char **reason_
     return SUCCESS;
 }
 
+static bool is_content(const char *text)
+{
+    const size_t length = strlen(text);
+
+    return length > 0 && length <= HOLD_CONTENT_MAX && text[0] != '/' && text[length - 1] != '/' && strstr(text, "//") == NULL &&
+           text_consists_of(bytes_of_text(text), LETTERS);
+}
+
+static struct result check_content(const struct legal_hold *hold, struct error *err)
+{
+    struct digest digest;
+    struct error wrong = {0};
+
+    if (!is_content(hold->content))
+        return failure(err, ERROR_INVALID, "content: organisation, organisation/project or organisation/project/repository");
+    if (hold->digest == NULL || digest_parse(bytes_of_text(hold->digest), &digest, &wrong).ok) return SUCCESS;
+    return failure(err, ERROR_INVALID, "digest: that of a manifest, such as sha256: and 64 hexadecimal digits");
+}
+
+static struct result check_held(const struct legal_hold *hold, struct error *err)
+{
+    if ((hold->subject == NULL) == (hold->content == NULL))
+        return failure(err, ERROR_INVALID, "a hold is of persons (subject) or of content, and not of both");
+    if (hold->content != NULL) return check_content(hold, err);
+    if (hold->digest != NULL) return failure(err, ERROR_INVALID, "a digest goes with content");
+    if (strcmp(hold->subject, HOLD_OF_ALL) == 0 || erasure_pseudonym_is_valid(hold->subject)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "subject: the pseudonym of a person, or %s for all", HOLD_OF_ALL);
+}
+
 struct result legal_hold_read(const struct document *document, struct legal_hold *hold_out, struct error *err)
 {
     struct legal_hold hold = {.subject = NULL};
 
     TRY(check_head(document, "a hold", HOLD_DAYS_MAX, err));
-    TRY(document_unpack(json_object_get(document->json, "body"), "the body of a hold", err, "{s:s, s:s}", "subject",
-                        &hold.subject, "reason", &hold.reason));
-    if (strcmp(hold.subject, HOLD_OF_ALL) != 0 && !erasure_pseudonym_is_valid(hold.subject))
-        return failure(err, ERROR_INVALID, "subject: the pseudonym of a person, or %s for all", HOLD_OF_ALL);
+    TRY(document_unpack(json_object_get(document->json, "body"), "the body of a hold", err, "{s?s, s?s, s?s, s:s}", "subject",
+                        &hold.subject, "content", &hold.content, "digest", &hold.digest, "reason", &hold.reason));
+    TRY(check_held(&hold, err));
     if (!is_reason(hold.reason)) return failure(err, ERROR_INVALID, "reason: 1 to %d bytes, without a name", ERASURE_REASON_MAX);
     *hold_out = hold;
     return SUCCESS;
@@ -58,6 +87,7 @@ struct result legal_hold_read(const struct document *document, struct legal_hold
 
 bool legal_hold_covers(const struct legal_hold *hold, const char *pseudonym)
 {
+    if (hold->subject == NULL) return false;
     return strcmp(hold->subject, HOLD_OF_ALL) == 0 || strcmp(hold->subject, pseudonym) == 0;
 }
 
@@ -94,14 +124,23 @@ static struct result check_hold_body(const struct document *document, struct err
     return failure(err, ERROR_INVALID, "the release of a hold has an empty body");
 }
 
+unsigned legal_hold_persons(const struct document *document)
+{
+    return document->is_withdrawn || document->version > 1 ? HOLD_PERSONS : document_signers_needed(document);
+}
+
+/* One signature keeps, also that of the root. To let go takes two persons, so the root does not count then. */
 struct result document_check_legal_hold(const struct document *document, const struct document_trust *trust, struct error *err)
 {
+    const unsigned needed = legal_hold_persons(document);
     bool has_root = false;
     unsigned persons = 0;
 
     TRY(check_hold_body(document, err));
     TRY(count_persons(document, trust, &persons, err));
     TRY(document_is_signed_by(document, trust->root, &has_root, err));
-    if (has_root || persons >= document_signers_needed(document)) return SUCCESS;
-    return failure(err, ERROR_DENIED, "a hold needs the signature of an approver or of the root");
+    if ((has_root && needed == 1) || persons >= needed) return SUCCESS;
+    if (needed == 1) return failure(err, ERROR_DENIED, "a hold needs the signature of an approver or of the root");
+    return failure(err, ERROR_DENIED, "%s of a hold needs the signatures of %u approvers, and there are %u",
+                   document->is_withdrawn ? "the release" : "a later version", needed, persons);
 }

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "crypto/digest.h"
 #include "documents/format/document_priv.h"
 #include "documents/format/signing_key.h"
 
@@ -83,9 +84,13 @@ static struct result check_head(const struct document *document, struct error *e
 struct result restriction_read(const struct document *document, const json_t **policy_out, struct error *err)
 {
     const json_t *policy = NULL;
+    const char *plan = NULL;
+    struct digest digest;
 
     TRY(check_head(document, err));
-    TRY(document_unpack(json_object_get(document->json, "body"), "the body of a restriction", err, "{s:o}", "policy", &policy));
+    TRY(document_unpack(json_object_get(document->json, "body"), "the body of a restriction", err, "{s:o, s?:s}", "policy",
+                        &policy, "plan", &plan));
+    if (plan != NULL) TRY(digest_parse(bytes_of_text(plan), &digest, err));
     TRY(restriction_check_policy(policy, document->scope, err));
     if (strcmp(json_text_of(json_object_get(policy, "metadata"), "id"), document->name) != 0)
         return failure(err, ERROR_INVALID, "the name of a restriction is the id of its policy");

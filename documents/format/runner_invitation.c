@@ -31,17 +31,18 @@ static struct result no_memory(struct error *err)
 struct members {
     const char *schema, *audience, *runner, *scope, *pool, *region, *isolation, *issued, *expires, *runner_expires;
     json_int_t assurance, devices;
-    json_t *jurisdictions, *nodes;
+    json_t *jurisdictions, *nodes, *attestation;
 };
 
 static struct result unpack(const json_t *json, struct members *members, struct error *err)
 {
-    return document_unpack(json, "an invitation", err, "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s?:o}",
-                           "schema", &members->schema, "audience", &members->audience, "runner", &members->runner, "scope",
-                           &members->scope, "pool", &members->pool, "region", &members->region, "isolation", &members->isolation,
-                           "issued_at", &members->issued, "expires", &members->expires, "runner_expires",
-                           &members->runner_expires, "assurance", &members->assurance, "devices", &members->devices,
-                           "jurisdictions", &members->jurisdictions, "nodes", &members->nodes);
+    return document_unpack(json, "an invitation", err,
+                           "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s?:o, s?:o}", "schema",
+                           &members->schema, "audience", &members->audience, "runner", &members->runner, "scope", &members->scope,
+                           "pool", &members->pool, "region", &members->region, "isolation", &members->isolation, "issued_at",
+                           &members->issued, "expires", &members->expires, "runner_expires", &members->runner_expires,
+                           "assurance", &members->assurance, "devices", &members->devices, "jurisdictions",
+                           &members->jurisdictions, "nodes", &members->nodes, "attestation", &members->attestation);
 }
 
 static struct result read_times(const struct members *members, struct runner_invitation *invitation, struct error *err)
@@ -145,10 +146,10 @@ struct result runner_invitation_document(const struct runner_invitation *invitat
     TRY(unpack(invitation->json, &members, err));
     TRY(ecdsa_point_text(point, key, err));
     ecdsa_thumbprint(point, name);
-    OWNED_JSON body =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:O, s:O*}", "runner", members.runner, "public_key", key, "pool",
-                  members.pool, "region", members.region, "isolation", members.isolation, "assurance", members.assurance,
-                  "devices", members.devices, "jurisdictions", members.jurisdictions, "nodes", members.nodes);
+    OWNED_JSON body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:O, s:O*, s:O*}", "runner", members.runner, "public_key",
+                                key, "pool", members.pool, "region", members.region, "isolation", members.isolation, "assurance",
+                                members.assurance, "devices", members.devices, "jurisdictions", members.jurisdictions, "nodes",
+                                members.nodes, "attestation", members.attestation);
     if (body == NULL) return no_memory(err);
     const struct document_parts parts = {.kind = DOCUMENT_RUNNER,
                                          .scope = invitation->scope,
@@ -170,11 +171,11 @@ static json_t *pack(const struct runner_invitation_parts *parts)
     clock_format(parts->issued_ms, issued);
     clock_format(parts->expires_ms, expires);
     clock_format(parts->runner_expires_ms, runner_expires);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:O, s:O*}", "schema", SCHEMA, "audience",
-                     parts->audience, "runner", runner, "scope", parts->scope, "pool", parts->pool, "region", parts->region,
-                     "isolation", parts->isolation, "issued_at", issued, "expires", expires, "runner_expires", runner_expires,
-                     "assurance", (json_int_t)parts->assurance, "devices", (json_int_t)parts->devices, "jurisdictions",
-                     parts->jurisdictions, "nodes", parts->nodes);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:O, s:O*, s:O*}", "schema", SCHEMA,
+                     "audience", parts->audience, "runner", runner, "scope", parts->scope, "pool", parts->pool, "region",
+                     parts->region, "isolation", parts->isolation, "issued_at", issued, "expires", expires, "runner_expires",
+                     runner_expires, "assurance", (json_int_t)parts->assurance, "devices", (json_int_t)parts->devices,
+                     "jurisdictions", parts->jurisdictions, "nodes", parts->nodes, "attestation", parts->attestation);
 }
 
 struct result runner_invitation_write(const struct runner_invitation_parts *parts, const struct ecdsa_key *key,

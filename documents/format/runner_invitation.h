@@ -29,6 +29,7 @@ struct runner_invitation_parts {
     struct uuid runner;
     const json_t *jurisdictions; /* texts */
     const json_t *nodes;         /* likewise: UIDs of a Kubernetes cluster's nodes; NULL: none are named */
+    const json_t *attestation;   /* as in the body of the runner's document; NULL: it is not attested */
     int64_t devices, assurance;
     int64_t issued_ms, expires_ms, runner_expires_ms;
 };

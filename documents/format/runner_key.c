@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/text.h"
+#include "crypto/digest.h"
 #include "documents/format/document_priv.h"
 
 #define NAME_LETTERS      "abcdefghijklmnopqrstuvwxyz0123456789-_.@/"
@@ -13,21 +15,22 @@
 #define JURISDICTION_MAX  32
 #define DEVICES_MAX       64
 #define NODES_MAX         32
+#define ATTESTED_BY_MAX   127
 
 /* The members of a body, as json_unpack_ex() returns them. */
 struct body {
     const char *runner, *point, *pool, *region, *isolation, *since;
     json_int_t assurance, devices;
-    const json_t *jurisdictions, *nodes;
+    const json_t *jurisdictions, *nodes, *attestation;
 };
 
 static struct result unpack(const struct document *document, struct body *body, struct error *err)
 {
     return document_unpack(json_object_get(document->json, "body"), "the body of a runner", err,
-                           "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s?:o, s?:s}", "runner", &body->runner, "public_key",
+                           "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s?:o, s?:o, s?:s}", "runner", &body->runner, "public_key",
                            &body->point, "pool", &body->pool, "region", &body->region, "isolation", &body->isolation, "assurance",
                            &body->assurance, "devices", &body->devices, "jurisdictions", &body->jurisdictions, "nodes",
-                           &body->nodes, "since", &body->since);
+                           &body->nodes, "attestation", &body->attestation, "since", &body->since);
 }
 
 static bool copy_name(const char *text, char out[RUNNER_NAME_SIZE])
@@ -74,6 +77,72 @@ static bool is_isolation(const char *name)
     return strcmp(name, "rlimits") == 0 || strcmp(name, "cgroup-v1") == 0 || strcmp(name, "cgroup-v2") == 0;
 }
 
+/* Each block has one spelling, so that who signs sees what counts. */
+static bool read_network(const char *text, struct network *network)
+{
+    char again[NETWORK_TEXT_SIZE];
+
+    if (text == NULL || network_read(bytes_of_text(text), network) != NETWORK_GOOD) return false;
+    network_write(network, again);
+    return strcmp(again, text) == 0;
+}
+
+static struct result read_networks(const json_t *list, struct networks *networks, struct error *err)
+{
+    const size_t count = json_array_size(list);
+
+    if (!json_is_array(list) || count == 0 || count > RUNNER_NETWORKS_MAX)
+        return failure(err, ERROR_INVALID, "attestation.networks: 1 to %d networks that the runner calls from",
+                       RUNNER_NETWORKS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!read_network(text, &networks->each[i]))
+            return failure(err, ERROR_INVALID, "attestation.networks: %.50s is no block such as 10.1.7.0/28",
+                           text == NULL ? "" : text);
+    }
+    networks->count = count;
+    return SUCCESS;
+}
+
+static bool is_said_by(const char *by)
+{
+    const size_t length = by == NULL ? 0 : strlen(by);
+
+    for (size_t i = 0; i < length; i++)
+        if (by[i] < 0x20 || by[i] > 0x7e) return false;
+    return length > 0 && length <= ATTESTED_BY_MAX;
+}
+
+static struct result read_attestation(const struct body *body, struct runner_key *key, struct error *err)
+{
+    const json_t *attestation = body->attestation;
+    const char *evidence = json_text_of(attestation, "evidence");
+    struct digest digest;
+
+    if (attestation == NULL) return SUCCESS;
+    if (json_object_size(attestation) != 3 || !is_said_by(json_text_of(attestation, "by")))
+        return failure(
+            err, ERROR_INVALID,
+            "attestation: \"by\" (1 to %d visible characters: who looked at the machine, and how), \"evidence\" and \"networks\"",
+            ATTESTED_BY_MAX);
+    if (evidence == NULL || !digest_parse(bytes_of_text(evidence), &digest, err).ok)
+        return failure(err, ERROR_INVALID, "attestation.evidence: sha256: and the digest of a file");
+    TRY(read_networks(json_object_get(attestation, "networks"), &key->networks, err));
+    key->attestation = attestation;
+    return SUCCESS;
+}
+
+static struct result read_assurance(const struct body *body, struct runner_key *key, struct error *err)
+{
+    if (body->attestation != NULL && body->assurance != RUNNER_ASSURANCE_ATTESTED)
+        return failure(err, ERROR_INVALID, "assurance: %d for an attested runner", RUNNER_ASSURANCE_ATTESTED);
+    if (body->attestation == NULL && (body->assurance < 1 || body->assurance > RUNNER_ASSURANCE_MAX))
+        return failure(err, ERROR_INVALID, "assurance: 1 to %d for an enrolled runner; %d needs an attestation",
+                       RUNNER_ASSURANCE_MAX, RUNNER_ASSURANCE_ATTESTED);
+    key->assurance = body->assurance;
+    return read_attestation(body, key, err);
+}
+
 static struct result read_jurisdiction(const struct body *body, struct runner_key *key, struct error *err)
 {
     if (!copy_name(body->pool, key->pool) || !copy_name(body->region, key->region))
@@ -82,16 +151,13 @@ static struct result read_jurisdiction(const struct body *body, struct runner_ke
         return failure(err, ERROR_INVALID, "isolation: rlimits, cgroup-v1 or cgroup-v2");
     if (!are_jurisdictions(body->jurisdictions))
         return failure(err, ERROR_INVALID, "jurisdictions: 1 to %d names such as AE or AE-FED", JURISDICTIONS_MAX);
-    if (body->assurance < 1 || body->assurance > RUNNER_ASSURANCE_MAX)
-        return failure(err, ERROR_INVALID, "assurance: 1 to %d for an enrolled runner", RUNNER_ASSURANCE_MAX);
     if (body->devices < 0 || body->devices > DEVICES_MAX) return failure(err, ERROR_INVALID, "devices: 0 to %d", DEVICES_MAX);
     if (body->nodes != NULL && !are_nodes(body->nodes))
         return failure(err, ERROR_INVALID, "nodes: 1 to %d different UIDs of nodes, in lower case", NODES_MAX);
     key->jurisdictions = body->jurisdictions;
     key->nodes = body->nodes;
-    key->assurance = body->assurance;
     key->devices = body->devices;
-    return SUCCESS;
+    return read_assurance(body, key, err);
 }
 
 static struct result read_since(const struct document *document, const struct body *body, struct runner_key *key,
@@ -121,7 +187,15 @@ struct result runner_key_read(const struct document *document, struct runner_key
     return SUCCESS;
 }
 
-/* One person enrols a runner and another confirms it. The root alone may do both, since it appoints the approvers. */
+void runner_key_place(const struct runner_key *key, char place_out[RUNNER_PLACE_SIZE])
+{
+    (void)snprintf(place_out, RUNNER_PLACE_SIZE, "%s%s", key->attestation == NULL ? "" : RUNNER_ATTESTED_MARK, key->region);
+}
+
+/*
+ * One person enrols a runner and another confirms it. The root alone may do both, since it appoints the approvers; but that somebody has looked at a
+ * machine two persons say.
+ */
 static struct result count_persons(const struct document *document, const struct document_trust *trust,
                                    const struct runner_key *key, unsigned *persons_out, struct error *err)
 {
@@ -133,7 +207,7 @@ static struct result count_persons(const struct document *document, const struct
         return failure(err, ERROR_DENIED, "the key of a runner must not be the root's");
     TRY(document_is_signed_by(document, trust->root, &has_root, err));
     TRY(document_count_persons(document, trust, &own, persons_out, err));
-    if (has_root && document_root_is_one(trust)) *persons_out = RUNNER_APPROVERS;
+    if (has_root && document_root_is_one(trust) && key->attestation == NULL) *persons_out = RUNNER_APPROVERS;
     return SUCCESS;
 }
 
@@ -153,5 +227,6 @@ struct result document_check_runner(const struct document *document, const struc
     }
     if (!has_runner) return failure(err, ERROR_DENIED, "the runner's own key has not signed the document");
     if (persons >= RUNNER_APPROVERS) return SUCCESS;
-    return failure(err, ERROR_DENIED, "the signatures of two approvers or of the root are needed, and there are %u", persons);
+    return failure(err, ERROR_DENIED, "the signatures of two %s are needed, and there are %u",
+                   key.attestation == NULL ? "approvers or of the root" : "persons who approve", persons);
 }

@@ -135,5 +135,8 @@ void api_answer_tagged(struct request *request, const char *tag, const char *wha
 /** Sets `member` to the time in RFC 3339. 0 is no time, and the member is left out. False: out of memory. */
 bool api_set_time(json_t *object, const char *member, int64_t wall_ms);
 
+/** Adds to the project of the request's permit (project.read) which of its content is out of place, if some is (copies.c). */
+RESULT api_tell_misplaced(struct request *request, struct pg *pg, json_t *project, struct error *err);
+
 /** Whether the caller would be allowed the pair. For lists that show only rows that the caller may see; records nothing. */
 RESULT api_may(const struct request *request, const struct action_pair *pair, bool *may_out, struct error *err);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
 
-#define PIECES_OF_A_REQUEST 8 /* 32,768 entries: about two seconds */
+#define PIECES_OF_A_REQUEST ARCHIVE_PIECES_MAX /* 32,768 entries: about two seconds */
 
 SCHEMA(audit_archive_wanted, "entries of the log that are to be in a region",
        HAS_TEXT("region", REQUIRED, FORM_FREE, 1, REGION_ID_MAX, "the region that gets them"),
@@ -44,11 +44,25 @@ struct result target_audit_archive(struct request *request, struct lookup *looku
     return SUCCESS;
 }
 
+/* Decided again if the rights or the policies have changed since the bytes began to move. */
+static struct result note_pieces(struct request *request, struct archive_commit *commit, struct error *err)
+{
+    char note[64];
+
+    if (commit->count == 0) return SUCCESS;
+    (void)snprintf(note, sizeof note, "entries %llu to %llu", (unsigned long long)(commit->first * ARCHIVE_PIECE),
+                   (unsigned long long)((commit->first + commit->count) * ARCHIVE_PIECE - 1));
+    const struct result noted = request_record_outcome(request, OUTCOME_COMPLETED, note, &commit->change, err);
+    if (!noted.ok && (err->kind == ERROR_DENIED || err->kind == ERROR_CONFLICT)) archive_drop(commit);
+    return noted;
+}
+
 static struct result handle_archive(struct request *request, struct pg *pg, struct error *err)
 {
     struct signed_checkpoint newest;
     struct archive_step step = {.pieces = PIECES_OF_A_REQUEST, .newest = &newest};
     struct archive_progress progress;
+    struct archive_commit commit;
     const json_t *body = NULL;
     int64_t time_ms = 0;
 
@@ -56,7 +70,8 @@ static struct result handle_archive(struct request *request, struct pg *pg, stru
     TRY(sequencer_checkpoint(request->gateway->sequencer, &newest, err));
     TRY(read_before(json_text_of(body, "before"), &step.before, &time_ms, err));
     if (time_ms > 0) TRY(archive_entry_at(request->permit, pg, time_ms, newest.size, &step.before, err));
-    TRY(archive_run(request->permit, pg, &step, &progress, err));
+    TRY(archive_run(request->permit, pg, &step, &commit, &progress, err));
+    TRY(note_pieces(request, &commit, err));
     OWNED_JSON answer = json_pack("{s:I,s:I,s:b}", "archived", (json_int_t)(progress.archived * ARCHIVE_PIECE), "archived_to",
                                   (json_int_t)progress.next, "done", progress.is_done);
     if (answer == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for an answer");

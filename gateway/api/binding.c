@@ -11,12 +11,12 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "gateway/api/api_priv.h"
+#include "gateway/api/binding_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider/decider.h"
 #include "registry/names/reference.h"
 
-#define DAY_S    86400
-#define DAYS_MAX 3650
+#define DAY_S 86400
 
 SCHEMA(
     binding_wanted, "a role to be given: to a robot, or to a subject of an issuer",
@@ -27,7 +27,7 @@ SCHEMA(
     HAS_TEXT("robot", OPTIONAL, FORM_FREE, 1, ROBOT_NAME_SIZE - 1, "the robot, by its id or its name"),
     HAS_TEXT("issuer", OPTIONAL, FORM_URL, 1, 255, "the URL of the subject's issuer"),
     HAS_TEXT("subject", OPTIONAL, FORM_FREE, 1, CLAIMS_SUBJECT_MAX, "the subject, as its tokens name it"),
-    HAS_NUMBER("expires_days", OPTIONAL, 1, DAYS_MAX,
+    HAS_NUMBER("expires_days", OPTIONAL, 1, BINDING_DAYS_MAX,
                "days until the role ends; if left out, as many as the registry is configured for (binding_days_default)"))
 
 SCHEMA(binding, "a role that was given", HAS_ID("id", REQUIRED, "names it in paths"),
@@ -40,13 +40,6 @@ SCHEMA(binding, "a role that was given", HAS_ID("id", REQUIRED, "names it in pat
        HAS_TIME("expires", OPTIONAL, "when it ends; left out: it has no end"))
 
 SCHEMA(bindings, "a page of roles that were given", HAS_LIST("bindings", REQUIRED, 1000, schema_binding, "by id"), HAS_NEXT)
-
-/* The wanted binding, from the body; texts are views of the document. */
-struct wanted_binding {
-    const char *robot, *issuer, *subject, *scope;
-    struct authz_binding binding;
-    int64_t lifetime_s;
-};
 
 static struct result read_external(struct wanted_binding *wanted, struct error *err)
 {
@@ -65,14 +58,15 @@ static struct result read_external(struct wanted_binding *wanted, struct error *
     return SUCCESS;
 }
 
-/* Finds the robot by id or by name. If it does not exist, its id is nil. */
-static struct result find_robot(struct lookup *lookup, const struct wanted_binding *wanted, struct robot_identity *robot_out,
-                                struct error *err)
+/* Finds the robot by id or by name. If it does not exist, its id is nil. The database is asked for one that is not in force here yet. */
+static struct result find_robot(const struct request *request, struct lookup *lookup, const struct wanted_binding *wanted,
+                                struct robot_identity *robot_out, struct error *err)
 {
     struct robot_identity robot = {.id = {{0}}};
     struct error none = {0};
 
-    if (!robot_resolve(lookup, wanted->robot, &robot, &none).ok && none.kind != ERROR_NOT_FOUND)
+    if (!decider_robot(request->gateway->decider, wanted->robot, &robot.id, &robot.organisation) &&
+        !robot_resolve(lookup, wanted->robot, &robot, &none).ok && none.kind != ERROR_NOT_FOUND)
         return failure(err, none.kind, "%s", none.message);
     *robot_out = robot;
     return SUCCESS;
@@ -90,15 +84,15 @@ static bool sees_registry_robots(const struct request *request)
  * Looks up the robot only if the caller may grant on the scope. Answer and event are equal for a robot of another organisation
  * and for a robot that does not exist. The same holds for the registry's own robots, if the caller may not see them.
  */
-static struct result read_robot(const struct request *request, struct lookup *lookup, struct wanted_binding *wanted,
-                                struct action_pair *pair, struct error *err)
+struct result wanted_binding_robot(const struct request *request, struct lookup *lookup, struct wanted_binding *wanted,
+                                   struct action_pair *pair, struct error *err)
 {
     struct authz_binding *binding = &wanted->binding;
     struct robot_identity robot;
 
     authz_grant_detail(binding, pair->resource.detail);
     if (binding->kind != PRINCIPAL_ROBOT || !resolve_allows(request, pair)) return SUCCESS;
-    TRY(find_robot(lookup, wanted, &robot, err));
+    TRY(find_robot(request, lookup, wanted, &robot, err));
     const bool is_here = uuid_is_nil(&robot.organisation) ? sees_registry_robots(request)
                                                           : uuid_equal(&robot.organisation, &pair->resource.organisation);
     if (!is_here) return SUCCESS;
@@ -107,12 +101,10 @@ static struct result read_robot(const struct request *request, struct lookup *lo
     return SUCCESS;
 }
 
-static struct result read_wanted(struct request *request, struct wanted_binding *wanted, struct error *err)
+struct result wanted_binding_read(const json_t *body, struct wanted_binding *wanted, struct error *err)
 {
-    const json_t *body = NULL;
     int64_t days = 0;
 
-    TRY(request_document(request, &body, err));
     (void)json_integer_of(body, "expires_days", &days);
     *wanted = (struct wanted_binding){.robot = json_text_of(body, "robot"),
                                       .issuer = json_text_of(body, "issuer"),
@@ -126,6 +118,14 @@ static struct result read_wanted(struct request *request, struct wanted_binding 
         return failure(err, ERROR_INVALID, "a binding is for a robot, or for an issuer and a subject, not for both");
     wanted->binding.kind = PRINCIPAL_ROBOT;
     return SUCCESS;
+}
+
+static struct result read_wanted(struct request *request, struct wanted_binding *wanted, struct error *err)
+{
+    const json_t *body = NULL;
+
+    TRY(request_document(request, &body, err));
+    return wanted_binding_read(body, wanted, err);
 }
 
 /* Whether the name, without a final "/" and asterisk, is a project, or a repository name of OCI's grammar. */
@@ -165,20 +165,24 @@ struct result target_binding_create(struct request *request, struct lookup *look
     TRY(read_wanted(request, &wanted, err));
     if (!api_add_scope(request, ACTION_BINDING_CREATE, wanted.scope, &resource))
         return failure(err, ERROR_INVALID, API_SCOPE_FORM);
-    return read_robot(request, lookup, &wanted, &request->pairs[0], err);
+    return wanted_binding_robot(request, lookup, &wanted, &request->pairs[0], err);
+}
+
+void binding_pair_of_place(struct request *request, enum action action)
+{
+    const char *scope = request_argument(request, "scope");
+
+    if (scope == NULL || scope[0] == '\0') (void)api_pair(request, action, RESOURCE_SYSTEM, "");
+    else if (namespace_name_is_valid(bytes_of_text(scope))) (void)api_pair(request, action, RESOURCE_ORGANISATION, scope);
+    else if (api_is_project_name(scope)) (void)api_pair(request, action, RESOURCE_PROJECT, scope);
+    else response_unknown(request);
 }
 
 struct result target_binding_list(struct request *request, struct lookup *lookup, struct error *err)
 {
-    const char *scope = request_argument(request, "scope");
-
     (void)lookup;
     (void)err;
-    if (scope == NULL || scope[0] == '\0') (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_SYSTEM, "");
-    else if (namespace_name_is_valid(bytes_of_text(scope)))
-        (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_ORGANISATION, scope);
-    else if (api_is_project_name(scope)) (void)api_pair(request, ACTION_BINDING_READ, RESOURCE_PROJECT, scope);
-    else response_unknown(request);
+    binding_pair_of_place(request, ACTION_BINDING_READ);
     return SUCCESS;
 }
 
@@ -226,12 +230,17 @@ static struct result separated(const struct request *request, enum role role, st
     return SUCCESS;
 }
 
+void binding_create_by(struct binding_create *create, const struct principal *granter)
+{
+    principal_key(granter, create->binding.granted_by);
+    (void)snprintf(create->granter_issuer, sizeof create->granter_issuer, "%s", granter->issuer);
+}
+
 static struct result record_binding(struct request *request, struct binding_create *create, struct error *err)
 {
     struct persons_separated *list = NULL;
 
-    principal_key(request->principal, create->binding.granted_by);
-    (void)snprintf(create->granter_issuer, sizeof create->granter_issuer, "%s", request->principal->issuer);
+    binding_create_by(create, request->principal);
     TRY(separated(request, create->binding.role, &list, err));
     create->separate = list;
     const struct result recorded = request_record(request, &create->change, err);
@@ -241,7 +250,7 @@ static struct result record_binding(struct request *request, struct binding_crea
 }
 
 /* Without the last administrator nobody could give the role again, so its end is never a surprise. */
-static struct result bound_lifetime(const struct request *request, struct wanted_binding *wanted, struct error *err)
+struct result wanted_binding_bound(const struct request *request, struct wanted_binding *wanted, struct error *err)
 {
     const struct settings *settings = request->gateway->settings;
     const int64_t most_s = settings->binding_days_max * DAY_S, usual_s = settings->binding_days_default * DAY_S;
@@ -253,11 +262,10 @@ static struct result bound_lifetime(const struct request *request, struct wanted
     return SUCCESS;
 }
 
-/* The decision is about this robot, so the change gets no other one. */
-static void take_decided_robot(const struct request *request, struct authz_binding *binding)
+void binding_take_decided(const struct action_pair *pair, struct authz_binding *binding)
 {
     static const char mark[] = " robot:";
-    const char *robot = strstr(request->pairs[0].resource.detail, mark);
+    const char *robot = strstr(pair->resource.detail, mark);
 
     if (binding->kind == PRINCIPAL_ROBOT && robot != NULL)
         (void)uuid_parse(bytes_of_text(robot + sizeof mark - 1), &binding->robot);
@@ -285,8 +293,8 @@ static struct result handle_binding_create(struct request *request, struct pg *p
     struct binding_row row;
 
     TRY(read_wanted(request, &wanted, err));
-    TRY(bound_lifetime(request, &wanted, err));
-    take_decided_robot(request, &wanted.binding);
+    TRY(wanted_binding_bound(request, &wanted, err));
+    binding_take_decided(&request->pairs[0], &wanted.binding);
     binding_create_init(&create, &wanted.binding, wanted.lifetime_s);
     TRY(record_binding(request, &create, err));
     TRY(find_made(request, pg, &wanted, &create.binding, &row, err));
@@ -341,8 +349,7 @@ static struct result handle_elevation_grant(struct request *request, struct pg *
     TRY(check_another(request, &wanted.binding, err));
     TRY(read_hours(request, &hours, err));
     elevation_grant_init(&grant, &id, &wanted.binding, hours);
-    principal_key(request->principal, grant.create.binding.granted_by);
-    (void)snprintf(grant.create.granter_issuer, sizeof grant.create.granter_issuer, "%s", request->principal->issuer);
+    binding_create_by(&grant.create, request->principal);
     TRY(request_record(request, &grant.change, err));
     TRY(find_made(request, pg, &wanted, &grant.create.binding, &row, err));
     OWNED_JSON value = describe(&row);

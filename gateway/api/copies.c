@@ -4,8 +4,10 @@
 
 #include "base/clock.h"
 #include "gateway/api/api_priv.h"
+#include "policy/decider/decider.h"
 #include "policy/decider/region_state.h"
 #include "registry/copies/copies.h"
+#include "registry/copies/placement.h"
 
 SCHEMA(copies_wanted, "a further region of a project",
        HAS_TEXT("region", REQUIRED, FORM_FREE, 1, REGION_ID_MAX, "the region that gets copies of the project's content"),
@@ -118,6 +120,41 @@ static struct result handle_copies(struct request *request, struct pg *pg, struc
     return SUCCESS;
 }
 const struct handler handler_project_copies = {.handle = handle_copies};
+
+/* ---- What is out of place ---- */
+
+static struct result add_misplaced(struct request *request, const struct misplaced *misplaced, json_t *list, struct error *err)
+{
+    const struct policy_client client = request_place(request);
+    OWNED_JSON row = json_object();
+    bool may = false;
+
+    TRY(decider_may_list(request->gateway->decider, misplaced->name, &client, clock_wall_ms(), &may, err));
+    if (may && json_object_set_new(row, "repository", json_string(misplaced->name)) != 0)
+        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    OWNED_JSON more =
+        json_pack("{s:s, s:s, s:s}", "operation", misplaced->operation, "rule", misplaced->rule, "policy", misplaced->policy);
+    if (row == NULL || more == NULL || json_object_update(row, more) != 0 || !api_set_time(row, "found", misplaced->found_ms))
+        return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    return json_array_append(list, row) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a list");
+}
+
+struct result api_tell_misplaced(struct request *request, struct pg *pg, json_t *project, struct error *err)
+{
+    struct misplaced *found = arena_take(request->arena, MISPLACED_MAX * sizeof *found);
+    OWNED_JSON list = json_array();
+    uint64_t all = 0;
+    size_t count = 0;
+
+    if (found == NULL || list == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+    TRY(placement_list(request->permit, pg, found, &count, &all, err));
+    if (all == 0) return SUCCESS;
+    for (size_t i = 0; i < count; i++) TRY(add_misplaced(request, &found[i], list, err));
+    if (json_object_set_new(project, "out_of_place", json_integer((json_int_t)all)) == 0 &&
+        json_object_set(project, "misplaced", list) == 0)
+        return SUCCESS;
+    return failure(err, ERROR_NO_MEMORY, "no memory for a list");
+}
 
 /* ---- A plan of a move ---- */
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "crypto/digest.h"
 #include "gateway/api/api_priv.h"
+#include "gateway/background/holds.h"
 #include "gateway/pipeline/route.h"
 #include "policy/decider/decider.h"
 #include "registry/content_hold.h"
@@ -297,6 +298,7 @@ static struct result try_erase(struct request *request, struct pg *pg, struct pl
 {
     const char *named = request_argument(request, "plan");
 
+    TRY(holds_follow(request->gateway, pg, err));
     TRY(make_plan(request, pg, plan, err));
     if (plan->kept_count > 0 || plan->counts.tags_immutable > 0) return refuse_kept(request, plan, err);
     if (named == NULL && !erase_is_empty(&plan->counts))
@@ -330,6 +332,7 @@ static struct result handle_plan(struct request *request, struct pg *pg, struct 
         response_unknown(request);
         return SUCCESS;
     }
+    TRY(holds_follow(request->gateway, pg, err));
     TRY(make_plan(request, pg, &plan, err));
     response_json(request, 200, plan.shown);
     response_header(request, "Cache-Control", "no-store");

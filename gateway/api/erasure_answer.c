@@ -6,16 +6,19 @@
 #include "base/json.h"
 #include "gateway/api/erasure_priv.h"
 
-PART(erasure_document, "the signed payload (docs/formats/documents.md)",
-     HAS_WORD("schema", REQUIRED, "sijil.document/v1", "the form of the document"),
-     HAS_WORD("kind", REQUIRED, "erasure legal-hold", "the kind of the document"),
-     HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 0, "empty: the registry"),
-     HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 128, "of an erasure the pseudonym of the person; of a hold its name"),
-     HAS_NUMBER("version", REQUIRED, 1, INT64_MAX, "the highest one counts"),
-     HAS_SIGNED_TIME("effective_from", REQUIRED, "not in force before"),
-     HAS_SIGNED_TIME("expires", REQUIRED, "not in force from then on"),
-     HAS_TEXT("withdrawn", OPTIONAL, FORM_FREE, 1, 256, "why this version releases the hold"),
-     HAS_ANY("body", REQUIRED, "an object: reason; of a hold also subject, a pseudonym or * for all; of a release empty"))
+PART(
+    erasure_document, "the signed payload (docs/formats/documents.md)",
+    HAS_WORD("schema", REQUIRED, "sijil.document/v1", "the form of the document"),
+    HAS_WORD("kind", REQUIRED, "erasure legal-hold", "the kind of the document"),
+    HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 0, "empty: the registry"),
+    HAS_TEXT("name", REQUIRED, FORM_FREE, 1, 128, "of an erasure the pseudonym of the person; of a hold its name"),
+    HAS_NUMBER("version", REQUIRED, 1, INT64_MAX, "the highest one counts"),
+    HAS_SIGNED_TIME("effective_from", REQUIRED, "not in force before"),
+    HAS_SIGNED_TIME("expires", REQUIRED, "not in force from then on"),
+    HAS_TEXT("withdrawn", OPTIONAL, FORM_FREE, 1, 256, "why this version releases the hold"),
+    HAS_ANY(
+        "body", REQUIRED,
+        "an object: reason; of a hold also subject, a pseudonym or * for all, or content and perhaps digest; of a release empty"))
 PART(erasure_signature, "one signature", HAS_TEXT("sig", REQUIRED, FORM_FREE, 1, 0, "ECDSA P-256 in DER, in base64"),
      HAS_TEXT("keyid", OPTIONAL, FORM_FREE, 0, 127, "the RFC 7638 thumbprint of the key that made it; not signed"))
 SCHEMA(erasure_envelope, "one signature of an erasure or a hold, with the document (DSSE)",
@@ -161,25 +164,5 @@ static struct result handle_show(struct request *request, struct pg *pg, struct 
     return SUCCESS;
 }
 
-/* ---- holds ---- */
-
-SCHEMA(holds, "a page of legal holds", HAS_LIST("holds", REQUIRED, 1000, schema_erasure, "by name"),
-       HAS_LIST("drafts", REQUIRED, 0, schema_erasure, "always empty: one signature is enough"), HAS_NEXT)
-
-static struct result handle_holds(struct request *request, struct pg *pg, struct error *err)
-{
-    const struct document_scope registry = {"", 0};
-    OWNED_JSON value = json_pack("{s:[], s:[]}", "holds", "drafts");
-    struct api_page page;
-
-    if (!api_page(request, &page)) return SUCCESS;
-    if (value == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
-    TRY(document_refresh(request, pg, err));
-    const struct view_range range = {DOCUMENT_LEGAL_HOLD, &registry, page.after, page.limit + 1};
-    TRY(document_view_visit(request->gateway->documents, &range, document_list_pinned, json_object_get(value, "holds"), err));
-    return document_list_answer(request, value, "holds", page.limit, err);
-}
-
 const struct handler handler_erasure_list = {.handle = handle_list};
 const struct handler handler_erasure_show = {.handle = handle_show};
-const struct handler handler_hold_list = {.handle = handle_holds};

@@ -30,6 +30,8 @@ SCHEMA(explain_wanted, "a question: may somebody do this? Without robot, rule an
                 "of the token that it would bring; left out: a token without bounds"),
        HAS_TEXT("address", OPTIONAL, FORM_FREE, 1, 45,
                 "where it would come from; left out: unknown, or of the caller itself the address of this request"),
+       HAS_TEXT("runner", OPTIONAL, FORM_FREE, 1, 72,
+                "of what trains, where the runner is: a region, or attested: and a region; left out: the home region"),
        HAS_TIME("at", OPTIONAL, "the moment, also in the past; left out: now"))
 
 PART(explained_principal, "whose rights were asked", HAS_WORD("kind", REQUIRED, "robot external rule", "what it is"),
@@ -55,7 +57,7 @@ PART(explained_rule, "a rule of a policy", HAS_TEXT("policy", REQUIRED, FORM_FRE
 PART(explained_operation, "what the policies say of one operation", HAS_TEXT("operation", REQUIRED, FORM_FREE, 1, 16, "its name"),
      HAS_TEXT("scope", REQUIRED, FORM_FREE, 0, 255, "the name that was evaluated"),
      HAS_TEXT("target", REQUIRED, FORM_FREE, 1, 255,
-              "the region, or the network of the set that has the client; client: none has"),
+              "the region, the place of the runner, or the network of the set that has the client; client: none has"),
      HAS_ANY("label", REQUIRED, "of the content; null: it has none"), HAS_FLAG("allowed", REQUIRED, "by the policies"),
      HAS_OBJECT("permitted_by", OPTIONAL, schema_explained_rule, "the first permit of a policy in scope"),
      HAS_ANY("denials", REQUIRED, "rules that deny it, with the facts that they lack or contradict"),
@@ -154,6 +156,21 @@ static struct result read_who(const json_t *body, struct explain_question *quest
     return SUCCESS;
 }
 
+/* Where a run would be. Its runner would call from where its record says. */
+static struct result read_runner(const json_t *body, struct explain_question *question, struct error *err)
+{
+    static const size_t mark = sizeof POLICY_ATTESTED_MARK - 1;
+    const char *place = json_text_of(body, "runner");
+
+    if (place == NULL) return SUCCESS;
+    if ((action_operations(question->action) & OP_TRAIN) == 0)
+        return failure(err, ERROR_INVALID, "runner: %s trains nothing", action_name(question->action));
+    const bool is_attested = strncmp(place, POLICY_ATTESTED_MARK, mark) == 0;
+    question->client.runner = is_attested ? POLICY_RUNNER_ATTESTED : POLICY_RUNNER_ENROLLED;
+    if (text_copy(question->thing.region, sizeof question->thing.region, is_attested ? place + mark : place)) return SUCCESS;
+    return failure(err, ERROR_INVALID, "runner: the name of a region is too long");
+}
+
 static bool read_address(const char *text, struct sockaddr_storage *address)
 {
     struct sockaddr_in *four = (struct sockaddr_in *)(void *)address;
@@ -197,7 +214,7 @@ static struct result read_wanted(struct request *request, struct wanted *wanted,
     if (wanted->scope.count > 0 || json_object_get(body, "token_scope") != NULL) wanted->question.scope = &wanted->scope;
     if (wanted->has_address) wanted->question.client.address = (const struct sockaddr *)&wanted->address;
     else if (wanted->question.is_own) wanted->question.client = request_place(request);
-    return SUCCESS;
+    return read_runner(body, &wanted->question, err);
 }
 
 /* ---- the target ---- */

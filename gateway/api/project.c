@@ -7,6 +7,7 @@
 #include "policy/decider/decider.h"
 #include "policy/decider/region_state.h"
 #include "policy/label.h"
+#include "registry/copies/placement.h"
 #include "registry/project.h"
 
 SCHEMA_WITH(SCHEMA_IS_READ_ELSEWHERE, label, "a floor label; a member that is left out demands nothing",
@@ -26,10 +27,22 @@ SCHEMA(project_wanted, "a project to be made",
                 "where its bytes are; the first region of the gateway if left out"),
        HAS_OBJECT("label", OPTIONAL, schema_label, "its floor label"))
 
-SCHEMA(place, "an organisation, a project or a repository", HAS_ID("id", REQUIRED, "its id"),
-       HAS_TEXT("name", REQUIRED, FORM_FREE, 1, RESOURCE_NAME_MAX, "its whole name"),
-       HAS_TEXT("region", OPTIONAL, FORM_FREE, 1, REGION_ID_MAX, "of a project and a repository: where its bytes are"),
-       HAS_OBJECT("label", OPTIONAL, schema_label, "its floor label"), HAS_TIME("created", OPTIONAL, "when it was made"))
+PART(misplaced, "a repository whose content lies where the policies do not let it be any more",
+     HAS_TEXT("repository", OPTIONAL, FORM_FREE, 1, RESOURCE_NAME_MAX,
+              "its name; left out if the policies do not let you list it"),
+     HAS_WORD("operation", REQUIRED, "ingest metadata log", "the operation that is denied"),
+     HAS_TEXT("rule", REQUIRED, FORM_FREE, 1, 64, "the rule that denies it"),
+     HAS_TEXT("policy", REQUIRED, FORM_FREE, 1, 80, "its policy"),
+     HAS_TIME("found", REQUIRED, "since when nothing of it is read"))
+
+SCHEMA(
+    place, "an organisation, a project or a repository", HAS_ID("id", REQUIRED, "its id"),
+    HAS_TEXT("name", REQUIRED, FORM_FREE, 1, RESOURCE_NAME_MAX, "its whole name"),
+    HAS_TEXT("region", OPTIONAL, FORM_FREE, 1, REGION_ID_MAX, "of a project and a repository: where its bytes are"),
+    HAS_OBJECT("label", OPTIONAL, schema_label, "its floor label"), HAS_TIME("created", OPTIONAL, "when it was made"),
+    HAS_COUNT("out_of_place", OPTIONAL,
+              "of one project: repositories whose content lies where the policies do not let it be; left out if there are none"),
+    HAS_LIST("misplaced", OPTIONAL, MISPLACED_MAX, schema_misplaced, "the first of them, by name"))
 
 SCHEMA(organisations, "a page of organisations", HAS_LIST("organisations", REQUIRED, 1000, schema_place, "by id"), HAS_NEXT)
 SCHEMA(projects, "a page of projects", HAS_LIST("projects", REQUIRED, 1000, schema_place, "by id"), HAS_NEXT)
@@ -335,7 +348,7 @@ static struct result read_one(struct request *request, struct pg *pg, struct err
 {
     const struct namespace_query query = {.where = &request->pairs[0].resource, .projects = true, .limit = 1};
     OWNED(namespace_page) *page = NULL;
-    json_t *object = NULL;
+    OWNED_JSON object = NULL;
 
     if (!uuid_is_nil(&query.where->project)) TRY(namespace_list(request->permit, pg, &query, &page, err));
     if (page == NULL || page->count == 0) {
@@ -343,7 +356,8 @@ static struct result read_one(struct request *request, struct pg *pg, struct err
         return SUCCESS;
     }
     TRY(describe_record(&page->records[0], &object, err));
-    answer(request, 200, object);
+    TRY(api_tell_misplaced(request, pg, object, err));
+    answer(request, 200, GIVE(object));
     return SUCCESS;
 }
 

@@ -16,7 +16,8 @@
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789._-"
 
 PART(restriction_body, "the policy; of a withdrawal nothing",
-     HAS_ANY("policy", OPTIONAL, "a policy that only restricts, as in a policy set"))
+     HAS_ANY("policy", OPTIONAL, "a policy that only restricts, as in a policy set"),
+     HAS_TEXT("plan", OPTIONAL, FORM_DIGEST, 71, 71, "the digest of the plan that its signers have seen"))
 PART(restriction_document, "the signed payload (docs/formats/documents.md)",
      HAS_WORD("schema", REQUIRED, "sijil.document/v1", "the form of the document"),
      HAS_WORD("kind", REQUIRED, "restriction", "the kind of the document"),

@@ -7,13 +7,18 @@
 #include "gateway/api/runner_priv.h"
 #include "policy/decider/decider.h"
 
+PART(runner_attestation, "why it is certain where the runner is",
+     HAS_TEXT("by", REQUIRED, FORM_FREE, 1, 127, "who looked at the machine, and how"),
+     HAS_TEXT("evidence", REQUIRED, FORM_FREE, 71, 71, "SHA-256 of the file that shows it"),
+     HAS_TEXTS("networks", REQUIRED, 1, RUNNER_NETWORKS_MAX, NULL, "what comes from elsewhere is not attested"))
 PART(runner_body, "a runner's key, and the place that it was enrolled for", HAS_ID("runner", REQUIRED, "the runner"),
      HAS_TEXT("public_key", REQUIRED, FORM_FREE, 87, 87, "base64url of the uncompressed point"),
      HAS_TEXT("pool", REQUIRED, FORM_FREE, 1, 63, "the orders that it gets"),
      HAS_TEXT("region", REQUIRED, FORM_FREE, 1, 63, "the region whose facts decide `train`"),
      HAS_TEXTS("jurisdictions", REQUIRED, 1, 16, NULL, "where it is"), HAS_NUMBER("devices", REQUIRED, 0, 64, "accelerators"),
      HAS_WORD("isolation", REQUIRED, "rlimits cgroup-v1 cgroup-v2", "the least that it gives"),
-     HAS_NUMBER("assurance", REQUIRED, 1, RUNNER_ASSURANCE_MAX, "how well it is known"),
+     HAS_NUMBER("assurance", REQUIRED, 1, RUNNER_ASSURANCE_ATTESTED, "how well it is known"),
+     HAS_OBJECT("attestation", OPTIONAL, schema_runner_attestation, "of an attested runner (assurance 4)"),
      HAS_TEXTS("nodes", OPTIONAL, 1, 32, NULL, "UIDs of the nodes of a Kubernetes cluster where its pods may be"),
      HAS_TIME("since", OPTIONAL, "of a withdrawal: results that it signed from then on do not count"))
 PART(runner_document, "the signed payload (docs/formats/documents.md)",

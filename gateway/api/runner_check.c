@@ -154,9 +154,11 @@ static struct result check_artifact(struct trains *trains, const json_t *artifac
     const char *repository = artifact == NULL ? NULL : json_text_of(artifact, "repository");
     struct request *request = trains->request;
     struct train_answer answer;
+    char place[RUNNER_PLACE_SIZE];
 
     if (repository == NULL || trains->reason[0] != '\0') return SUCCESS;
-    TRY(decider_train(request->gateway->decider, repository, request->runner->key.region, clock_wall_ms(), &answer, err));
+    runner_gate_name(request, place);
+    TRY(decider_train(request->gateway->decider, repository, place, clock_wall_ms(), &answer, err));
     run_duties_raise(&trains->duties, &answer);
     return answer.is_allowed ? SUCCESS : deny(request, repository, &answer, trains->reason, err);
 }

@@ -37,7 +37,8 @@ struct asking {
     int64_t until_ms;            /* monotonic */
     struct run_session session;
     struct run_offer offer;
-    struct uuid run; /* that the offer names */
+    char place[RUNNER_PLACE_SIZE]; /* where the runner is */
+    struct uuid run;               /* that the offer names */
 };
 
 struct result target_runner_lease(struct request *request, struct lookup *lookup, struct error *err)
@@ -66,17 +67,19 @@ static int64_t lesser(int64_t one, int64_t other)
 }
 
 /* A place, a pool and the like count as the approvers have signed them; only what is free is the runner's own word. */
-static void fill_offer(const struct request *request, const json_t *body, struct run_offer *offer)
+static void fill_offer(const struct request *request, const json_t *body, struct asking *asking)
 {
     const struct enrolled_runner *runner = request->runner;
     const struct resource *scope = &request->pairs[0].resource;
+    struct run_offer *offer = &asking->offer;
 
+    runner_gate_name(request, asking->place);
     *offer = (struct run_offer){
         .key = runner->name,
         .organisation = runner->scope[0] == '\0' ? NULL : &request->principal->organisation,
         .project = scope->kind == RESOURCE_PROJECT ? &scope->project : NULL,
         .pool = runner->key.pool,
-        .region = runner->key.region,
+        .region = asking->place,
         .jurisdiction_count = runner->jurisdiction_count,
         .isolation = lesser(form_isolation_rank(runner->key.isolation), form_isolation_rank(json_text_of(body, "isolation"))),
         .assurance = runner->key.assurance,
@@ -117,7 +120,7 @@ static struct result begin(struct request *request, struct asking **asking_out, 
     asking->session.runner = request->runner->key.runner;
     (void)json_integer_of(body, "generation", &asking->session.generation);
     TRY(runner_read_session(json_text_of(body, "session"), "session", asking->session.session, err));
-    fill_offer(request, body, &asking->offer);
+    fill_offer(request, body, asking);
     TRY(name_run(body, asking, err));
     request->handler_state = asking;
     *asking_out = asking;
@@ -258,10 +261,15 @@ static struct result give_again(struct request *request, struct pg *pg, const st
 static struct result forbid_here(struct request *request, struct pg *pg, const struct run_claim *claim, const char *reason,
                                  struct error *err)
 {
+    const char *region = request->runner->key.region;
+    char attested[RUNNER_PLACE_SIZE];
     int64_t regions = 0;
 
+    (void)snprintf(attested, sizeof attested, RUNNER_ATTESTED_MARK "%s", region);
     TRY(runner_record_asking(request, err));
-    TRY(run_region_drop(request->permit, pg, claim, request->runner->key.region, &regions, err));
+    TRY(run_region_drop(request->permit, pg, claim, region, &regions, err));
+    TRY(run_region_drop(request->permit, pg, claim, attested, &regions,
+                        err)); /* or a run that nobody may have would wait for one */
     return regions > 0 ? SUCCESS : forbid(request, claim, reason, err);
 }
 

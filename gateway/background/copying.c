@@ -11,6 +11,7 @@
 #include "gateway/pipeline/gateway.h"
 #include "outgoing/call.h"
 #include "registry/copies/copier.h"
+#include "registry/copies/placement_jobs.h"
 
 #define LOOK_EVERY_MS  1000
 #define COUNT_EVERY_MS 10000
@@ -32,14 +33,31 @@ static bool is_stopping(void *context)
     return thread_is_stopping(&copying->thread);
 }
 
-static void say(struct copying *copying, const struct error *why)
+static void say(struct copying *copying, const char *what, const struct error *why)
 {
     if (strcmp(copying->said, why->message) == 0) return;
     (void)snprintf(copying->said, sizeof copying->said, "%s", why->message);
-    log_error("copies in a further region are not made; it is tried again", why);
+    log_error(what, why);
 }
 
-/* Works until nothing is due. */
+/* All pages that are due. False: after a failure. */
+static bool look_at_places(struct copying *copying, const struct copier_options *options)
+{
+    bool worked = true;
+
+    while (worked && !is_stopping(copying)) {
+        struct error err = {0};
+        if (placement_work(copying->gateway->registry, copying->pg, options, &worked, &err).ok) {
+            if (worked) copying->counted_ms = 0; /* an alert waits for the number */
+            continue;
+        }
+        say(copying, "whether content is where it may be is not known; it is tried again", &err);
+        return false;
+    }
+    return true;
+}
+
+/* Works until nothing is due. Places come first: a copy may take long. */
 static void work(struct copying *copying)
 {
     const struct gateway *gateway = copying->gateway;
@@ -51,15 +69,16 @@ static void work(struct copying *copying)
                                            .lease_ms = (unsigned)gateway->settings->lease_time * 1000,
                                            .outgoing = copying->outgoing,
                                            .gives_up = &copying->gives_up};
-    bool worked = true;
+    bool worked = true, has_looked = true;
 
     while (worked && !is_stopping(copying)) {
         struct error err = {0};
+        has_looked = look_at_places(copying, &options) && has_looked;
         if (copier_work(gateway->registry, copying->pg, &options, &worked, &err).ok) continue;
-        say(copying, &err);
+        say(copying, "copies in a further region are not made; it is tried again", &err);
         return;
     }
-    copying->said[0] = '\0';
+    if (has_looked) copying->said[0] = '\0';
 }
 
 static void count(struct copying *copying)
@@ -68,7 +87,8 @@ static void count(struct copying *copying)
 
     if (copying->counted_ms != 0 && clock_monotonic_ms() - copying->counted_ms < COUNT_EVERY_MS) return;
     copying->counted_ms = clock_monotonic_ms();
-    if (!copier_count(copying->gateway->registry, copying->pg, &err).ok) say(copying, &err);
+    if (!copier_count(copying->gateway->registry, copying->pg, &err).ok || !placement_count(copying->pg, &err).ok)
+        say(copying, "copies and places are not counted; it is tried again", &err);
 }
 
 static void *copying_main(void *argument)

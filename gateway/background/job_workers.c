@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/priority.h"
 #include "documents/view.h"
+#include "gateway/background/holds.h"
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
 #include "planning/plan_make.h"
@@ -53,7 +54,8 @@ static struct result retention(void *context, const char *repository, struct pol
 {
     struct job_workers *workers = context;
 
-    return decider_retention(workers->gateway->decider, repository, clock_wall_ms(), retention_out, err);
+    TRY(decider_retention(workers->gateway->decider, repository, clock_wall_ms(), retention_out, err));
+    return holds_keep(workers->gateway, repository, retention_out, err);
 }
 
 static struct result placed(void *context, const struct placed_query *query, struct placed_copies *copies_out, struct error *err)
@@ -114,6 +116,7 @@ static void work(struct job_worker *worker)
     bool worked = true;
 
     if (pg_is_broken(worker->pg) && !pg_reopen(worker->pg, &err).ok) return; /* the readers log it already */
+    if (worker->kind == JOB_COLLECTION) holds_watch(worker->workers->gateway, worker->pg);
     while (worked && !is_stopping(worker->workers)) {
         if (registry_work(gateway->registry, worker->pg, &options, &worked, &err).ok) continue;
         log_error("a job did not go on; it is tried again", &err);

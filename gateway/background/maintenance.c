@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "crypto/keyd_client.h"
 #include "gateway/background/erasures.h"
+#include "gateway/background/holds.h"
 #include "gateway/background/mint_watch.h"
 #include "gateway/background/runner_doubts.h"
 #include "gateway/pipeline/gateway.h"
@@ -203,6 +204,7 @@ static void *maintenance_main(void *argument)
             has_more = clean(maintenance) || has_more;
             has_more = drain_runs(maintenance) || has_more;
             has_more = runner_doubts_add(maintenance->gateway, maintenance->pg) || has_more;
+            holds_watch(maintenance->gateway, maintenance->pg);
             has_more = erasures_step(&maintenance->erasures, maintenance->gateway, maintenance->pg) || has_more;
             has_more =
                 pg_is_broken(maintenance->pg) || has_more; /* the round found a dead connection: the next one has another */

@@ -18,15 +18,14 @@
 #include "registry/copies/copy_lend.h"
 #include "registry/metrics.h"
 
-#define CONNECTIONS_MAX 64 /* of all other gateways */
-#define SAN_PREFIX      "uri:sijil:region:"
-#define HEADERS_MAX     2
-#define TEXT_SIZE       256
+#define RATE_MAX    200 /* requests for copies a second, of each region: each is decided and recorded */
+#define SAN_PREFIX  "uri:sijil:region:"
+#define HEADERS_MAX 2
+#define TEXT_SIZE   256
 
 struct peering {
     struct gateway *gateway;
     struct server *server;
-    _Atomic int streams; /* bodies that come in: none does */
 };
 
 /* A request of another gateway. */
@@ -35,7 +34,8 @@ struct lending {
     struct gateway *gateway;
     struct copy_request request;
     struct copy_lending *lent; /* NULL: it was refused */
-    uint64_t first;            /* the answer begins there */
+    struct quota_ticket ticket;
+    uint64_t first; /* the answer begins there */
     struct response response;
     struct response_source source;
     bool is_answered;
@@ -126,6 +126,16 @@ static void turn_away(struct lending *lending, unsigned status, const char *rule
     refuse(lending, status, rule, why);
 }
 
+/* A gateway that asks again and again fills the log with its requests, so each region has a rate. */
+static bool is_too_fast(struct lending *lending)
+{
+    const struct gateway *gateway = lending->gateway;
+    const struct quota_limits limits = {.at_a_time = (unsigned)serve_peer_connections(gateway->settings), .rate = RATE_MAX};
+    struct error ignored = {0};
+
+    return !quota_enter(gateway->quota, "peer", lending->request.to, &limits, &lending->ticket, &ignored).ok;
+}
+
 static bool admit(struct http_exchange *http, bool is_open)
 {
     struct lending *lending = lending_of(http);
@@ -135,6 +145,8 @@ static bool admit(struct http_exchange *http, bool is_open)
         turn_away(lending, 400, "SYS-REQUEST", "this is no request for a copy");
     else if (!is_peer_of(http, lending->request.to))
         turn_away(lending, 403, "SYS-NOT-THE-REGION", "the certificate is not of a gateway of the region that gets the copy");
+    else if (is_too_fast(lending))
+        turn_away(lending, 429, "SYS-TOO-FAST", "too many requests of this region in a second, or at a time");
     return !lending->is_answered;
 }
 
@@ -265,6 +277,7 @@ static void end(struct http_exchange *http, void *worker_state, bool is_on_worke
     (void)worker_state;
     if (http->is_right_lost && is_on_worker) copy_lending_lost(lending->lent, http->lease.rule, http->sent_bytes);
     copy_lending_free(GIVE(lending->lent));
+    quota_leave(lending->gateway->quota, &lending->ticket);
 }
 
 static void refused_by_library(void *context)
@@ -302,12 +315,19 @@ static const struct http_callbacks callbacks = {
 
 /* ---- The port ---- */
 
+/* Reads of content, for clients of another gateway, are requests as any other. */
+static const struct http_callbacks *choose(const char *target)
+{
+    return strncmp(target, "/v2/", 4) == 0 ? serve_passed() : NULL;
+}
+
 static struct http_options options_of(struct peering *peering)
 {
     const struct settings *settings = peering->gateway->settings;
     struct http_options options = serve_options(peering->gateway);
 
     options.callbacks = &callbacks;
+    options.choose = choose;
     options.context = peering->gateway;
     options.listen_address = settings->peer_listen_address;
     options.listen_port = (int)settings->peer_listen_port;
@@ -318,12 +338,14 @@ static struct http_options options_of(struct peering *peering)
                                      .demands_client = true};
     options.event_threads = 1;
     options.first_reads_max = 1;
-    options.limits = (struct http_limits){.headers = (size_t)settings->header_size_max, .path = COPY_REQUEST_SIZE, .query = 0};
-    options.connections_max = CONNECTIONS_MAX;
-    options.connections_per_address = CONNECTIONS_MAX;
+    options.limits = (struct http_limits){
+        .headers = (size_t)settings->header_size_max, .path = COPY_REQUEST_SIZE, .query = (size_t)settings->query_size_max};
+    options.connections_max = serve_peer_connections(settings);
+    options.connections_per_address = options.connections_max;
     options.connections_per_network = 100;
-    options.streams_many = CONNECTIONS_MAX;
-    options.streams = &peering->streams;
+    options.streams_many = options.connections_max;
+    options.streams = &peering->gateway->streams;
+    options.drain_size_max = settings->drain_size_max;
     return options;
 }
 

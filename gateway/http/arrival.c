@@ -10,6 +10,8 @@
 #include "gateway/http/server_priv.h"
 #include "gateway/http/tls.h"
 
+#define SPARE_MAX 8 /* connections that are left for the unix socket */
+
 static gnutls_session_t session_of(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
@@ -31,8 +33,32 @@ static bool has_room(enum network_room room)
     return room == NETWORK_HAS_ROOM;
 }
 
+int64_t server_connections_of_port(const struct http_options *options)
+{
+    const int64_t most = options->connections_max, spare = most / 16 < SPARE_MAX ? most / 16 : SPARE_MAX;
+
+    return options->listen_socket[0] == '\0' ? most : most - spare;
+}
+
+static int64_t most_of_all(const struct server *server, const struct sockaddr *address)
+{
+    const bool is_port = address != NULL && address->sa_family != AF_UNIX;
+
+    return is_port ? server_connections_of_port(&server->options) : server->options.connections_max;
+}
+
+/* Each port has a limit of its own in libmicrohttpd, at which it accepts nothing; this is about all ports together. */
+static bool has_room_at_all(const struct server *server, const struct sockaddr *address, int64_t count)
+{
+    const bool has = count < most_of_all(server, address);
+
+    if (!has) metric_add(&metrics_http[METRIC_ALL_REFUSED], 1);
+    return has;
+}
+
 bool connection_may_come(const struct server *server, const struct sockaddr *address)
 {
+    if (!has_room_at_all(server, address, atomic_load(&server->connections))) return false;
     return is_balancer(server, address) || has_room(network_quota_room(server->network_quota, address));
 }
 
@@ -95,6 +121,12 @@ static void note_client(struct connection *connection, const struct sockaddr *ad
     if (address->sa_family == AF_INET6) memcpy(&connection->client, address, sizeof(struct sockaddr_in6));
 }
 
+static bool count(struct server *server, struct connection *connection, const struct sockaddr *address)
+{
+    connection->is_counted = true;
+    return has_room_at_all(server, address, atomic_fetch_add(&server->connections, 1));
+}
+
 static bool begin(struct server *server, struct MHD_Connection *mhd, struct connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -102,6 +134,7 @@ static bool begin(struct server *server, struct MHD_Connection *mhd, struct conn
 
     if (info == NULL) return false;
     connection->server = server;
+    if (!count(server, connection, info->client_addr)) return false;
     note_client(connection, info->client_addr);
     connection->listener = listeners_name_of(&server->options.listeners, connection->fd);
     framer_begin(&connection->framer, &server->options.limits);
@@ -116,6 +149,7 @@ static bool begin(struct server *server, struct MHD_Connection *mhd, struct conn
 static void give_up(struct server *server, struct connection *connection)
 {
     network_quota_leave(server->network_quota, &connection->network_ticket);
+    if (connection->is_counted) atomic_fetch_sub(&server->connections, 1);
     connection_free(server->watcher, connection);
 }
 

@@ -42,6 +42,7 @@ struct connection {
     struct sockaddr_storage client; /* AF_UNSPEC: it came through the unix socket */
     struct proxy_head head;         /* of a load balancer, before TLS */
     struct transport transport;
+    bool is_counted;                      /* among all connections of its server */
     struct network_ticket network_ticket; /* counts it among the connections of its address and network */
     struct framer framer;                 /* used by its event thread alone */
     uint64_t requests;                    /* requests that libmicrohttpd has begun; framer.requests counts those that arrived */
@@ -49,7 +50,8 @@ struct connection {
     struct credentials *credentials;      /* the ones that the handshake used; NULL without TLS */
     uint64_t verified_by;                 /* generation of the authorities that verified the client's certificate; 0: none */
     char confirmation[44];                /* x5t#S256 of the client's certificate, or "" */
-    char authorities[AUTHORITIES_TEXT_SIZE]; /* of clients, that it leads to */
+    char authorities[AUTHORITIES_TEXT_SIZE]; /* of clients, that it leads to; "": none, or nobody has asked for them */
+    bool knows_authorities;                  /* they were asked for when the certificate was verified last */
     const char *listener;                    /* name of the port that it has come to; "": none. Of the server's options */
     char names
         [CONNECTION_NAMES_SIZE]; /* of a certificate that an authority of clients has signed: lines "dns:..." and "uri:..." */

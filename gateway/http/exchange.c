@@ -61,12 +61,20 @@ static bool take_request_target(struct http_exchange *exchange, const char *targ
     return exchange->request_target != NULL;
 }
 
-static struct http_exchange *exchange_new(struct server *server, struct connection *connection, struct MHD_Connection *mhd)
+static const struct http_callbacks *callbacks_for(const struct http_options *options, const char *target)
 {
-    struct http_exchange *exchange = memory_zeroed(1, server->options.callbacks->exchange_size);
+    const struct http_callbacks *others = options->choose == NULL ? NULL : options->choose(target);
+
+    return others == NULL ? options->callbacks : others;
+}
+
+static struct http_exchange *exchange_new(struct server *server, const struct http_callbacks *callbacks,
+                                          struct connection *connection, struct MHD_Connection *mhd)
+{
+    struct http_exchange *exchange = memory_zeroed(1, callbacks->exchange_size);
 
     if (exchange == NULL) return NULL;
-    exchange->callbacks = server->options.callbacks;
+    exchange->callbacks = callbacks;
     exchange->context = server->options.context;
     exchange->server = server;
     exchange->connection = connection;
@@ -90,7 +98,9 @@ static void exchange_free(struct http_exchange *exchange)
 void *exchange_begin(void *context, const char *target, struct MHD_Connection *mhd)
 {
     struct connection *connection = connection_of(mhd);
-    struct http_exchange *exchange = connection == NULL ? NULL : exchange_new(context, connection, mhd);
+    const struct server *server = context;
+    struct http_exchange *exchange =
+        connection == NULL ? NULL : exchange_new(context, callbacks_for(&server->options, target), connection, mhd);
 
     if (exchange == NULL) return NULL;
     atomic_fetch_add(&exchange->server->exchanges, 1);

@@ -112,6 +112,8 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
 {
     const struct http_options *options = &server->options;
     const unsigned threads = server->threads;
+    const bool is_port = (flags & MHD_USE_TLS) != 0;
+    const int64_t most = is_port ? server_connections_of_port(options) : options->connections_max;
     struct MHD_OptionItem common[] = {
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)server_log, server},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_changed, server},
@@ -119,7 +121,7 @@ static struct result start_daemon(struct server *server, unsigned flags, struct 
         {MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)exchange_begin, server},
         {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)leave_escaped, server},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)connection_memory(&options->limits), NULL},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)options->connections_max, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)most, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)options->idle_s, NULL},
         {MHD_OPTION_LISTEN_BACKLOG_SIZE, BACKLOG, NULL},
         {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_LISTEN_BACKLOG_SIZE, threads > 1 ? threads : BACKLOG, NULL},
@@ -342,7 +344,7 @@ static void cut_all(struct server *server, const char *message)
 static bool stop_listening(const struct server *server, struct MHD_Daemon *daemon)
 {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-    const uint64_t limit_of_each = (uint64_t)server->options.connections_max / server->threads;
+    const uint64_t limit_of_each = (uint64_t)server_connections_of_port(&server->options) / server->threads; /* the lower one */
 
     /* Each thread may be accepting one more. */
     if (info == NULL || info->num_connections + server->threads >= limit_of_each) return false;

@@ -21,6 +21,10 @@ struct server;
 struct http_options {
     const struct http_callbacks *callbacks; /* gateway/http/callbacks.h */
     void *context;                          /* for the callbacks */
+    /** Whether it matters now which authorities of clients a certificate leads to; asked for each request with a certificate. NULL: it never does. */
+    bool (*asks_authorities)(void *context);
+    /** Other callbacks for requests of this target, with the same context. NULL: none have others. */
+    const struct http_callbacks *(*choose)(const char *target);
 
     const char *listen_address; /* an IP address in figures */
     int listen_port;            /* 0: any */
@@ -37,8 +41,9 @@ struct http_options {
 
     struct http_limits limits;
     struct lease_limits leases;
-    int64_t connections_max, connections_per_address, connections_per_network; /* the last one in percent of the first */
-    int64_t drain_size_max;                                                    /* bytes of a refused body that the server reads */
+    /** On all ports and the unix socket together; of one address; of one network, in percent of all. */
+    int64_t connections_max, connections_per_address, connections_per_network;
+    int64_t drain_size_max; /* bytes of a refused body that the server reads */
     int64_t idle_s, handshake_s, head_s, shutdown_s, rate_window_s;
     int64_t rate_minimum, rate_minimum_busy; /* bytes a second */
     int64_t streams_many;                    /* with more incoming bodies than this, each needs rate_minimum_busy */

@@ -28,7 +28,8 @@ struct server {
     bool is_deaf[SERVER_DAEMONS]; /* it does not listen any more */
     unsigned threads;             /* of each daemon */
     int port;
-    _Atomic int suspended; /* connections; MHD must not be stopped before this is 0 */
+    _Atomic int64_t connections; /* on all ports and the unix socket: at most connections_max */
+    _Atomic int suspended;       /* connections; MHD must not be stopped before this is 0 */
     _Atomic int exchanges;
     _Atomic int first_reads;            /* first blocks of answers that are read on readers or event threads */
     _Atomic bool is_out_of_descriptors; /* libmicrohttpd once could not accept a connection */
@@ -37,6 +38,8 @@ struct server {
     _Atomic bool is_stopping;           /* bodies are aborted */
 };
 
+/** The most connections of a port. While there is a unix socket, a few are left for it: whoever looks why nobody can connect comes through it. */
+int64_t server_connections_of_port(const struct http_options *options);
 /** Whether a connection from this address may come. Called before it is accepted. */
 bool connection_may_come(const struct server *server, const struct sockaddr *address);
 /**

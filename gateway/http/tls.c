@@ -14,6 +14,7 @@
 #include "crypto/secret.h"
 #include "gateway/http/authorities.h"
 #include "gateway/http/metrics.h"
+#include "gateway/http/server_priv.h"
 
 #define PEM_MAX ((size_t)CERTIFICATE_PEM_MAX)
 
@@ -356,11 +357,27 @@ static bool is_trusted(struct tls *tls, struct connection *connection, const gnu
     connection->authorities[0] = '\0';
     if (verified && status == 0) {
         note_names(connection, certificates[0]);
-        authorities_find(authorities, certificates, imported, connection->authorities);
+        if (connection->knows_authorities) authorities_find(authorities, certificates, imported, connection->authorities);
     }
     for (unsigned i = 0; i < imported; i++) gnutls_x509_crt_deinit(certificates[i]);
     credentials_drop(newest);
     return verified && status == 0;
+}
+
+/* To find them, each authority verifies the chain once more, so it is done only while the policies say where the clients of one are. */
+static bool asks_authorities(const struct connection *connection)
+{
+    const struct http_options *options = &connection->server->options;
+
+    return options->asks_authorities != NULL && options->asks_authorities(options->context);
+}
+
+/* By the newest authorities, and also those that a policy set has begun to name. */
+static bool is_verified(const struct connection *connection, uint64_t newest)
+{
+    const bool is_known = connection->knows_authorities || connection->confirmation[0] == '\0';
+
+    return connection->verified_by == newest && (is_known || !asks_authorities(connection));
 }
 
 /* The handshake has proven that the client has the key. A certificate of this form counts only as a runner's, whichever authorities there are. */
@@ -395,9 +412,10 @@ bool tls_check_client(struct tls *tls, struct connection *connection, struct MHD
     pthread_mutex_lock(&tls->mutex);
     const uint64_t newest = tls->generation;
     pthread_mutex_unlock(&tls->mutex);
-    if (connection->verified_by == newest) return true;
+    if (is_verified(connection, newest)) return true;
 
     const gnutls_datum_t *chain = gnutls_certificate_get_peers(session, &count);
+    connection->knows_authorities = asks_authorities(connection);
     if (chain != NULL && count > 0 && !take_certificate(tls, connection, chain, count)) return false;
     connection->verified_by = newest;
     return true;

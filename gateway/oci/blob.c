@@ -48,6 +48,7 @@ struct result target_blob_delete(struct request *request, struct lookup *lookup,
 /* A blob that is sent: `first` is the position in it where the answer begins. */
 struct sent_blob {
     struct stored_blob *blob;
+    struct passing *passing; /* from another gateway; NULL: from a region of this one */
     uint64_t first;
 };
 
@@ -65,10 +66,18 @@ static bool read_blob_cached(void *state, uint64_t offset, uint8_t *destination,
     return stored_blob_read_cached(sent->blob, sent->first + offset, destination, length);
 }
 
+static struct result read_passed(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
+{
+    const struct sent_blob *sent = state;
+
+    return passing_read(sent->passing, offset, destination, length, err);
+}
+
 static void close_blob(void *state)
 {
     const struct sent_blob *sent = state;
 
+    passing_free(sent->passing);
     stored_blob_free(sent->blob);
 }
 
@@ -97,6 +106,11 @@ static struct result refuse_range(struct request *request, uint64_t size)
     return SUCCESS;
 }
 
+static bool is_read_elsewhere(const struct request *request)
+{
+    return request->method == METHOD_GET && oci_is_passed_on(request, oci_where(request)->region);
+}
+
 /* Takes over the blob. */
 static struct result answer(struct request *request, struct stored_blob *blob, struct error *err)
 {
@@ -113,11 +127,18 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
         return sent == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
     }
     *sent = (struct sent_blob){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
+    const struct passing_part part = {sent->first, kind == RANGE_PART ? range.last - range.first + 1 : size, size};
+    const bool is_passed_on = is_read_elsewhere(request);
+    const bool is_failed = is_passed_on && !oci_pass_on(request, &part, &sent->passing, err).ok;
+    if (is_failed || request->response != NULL) {
+        stored_blob_free(blob);
+        return is_failed ? oci_fail(request, "BLOB_UNKNOWN", err) : SUCCESS;
+    }
     const struct response_source source = {.state = sent,
-                                           .read = read_blob,
-                                           .read_cached = read_blob_cached,
+                                           .read = is_passed_on ? read_passed : read_blob,
+                                           .read_cached = is_passed_on ? NULL : read_blob_cached,
                                            .close = close_blob,
-                                           .length = kind == RANGE_PART ? range.last - range.first + 1 : size};
+                                           .length = part.length};
     response_from_source(request, kind == RANGE_PART ? 206 : 200, "application/octet-stream", &source);
     describe(request, request->reference);
     if (kind == RANGE_PART)
@@ -162,7 +183,7 @@ static struct result find(const struct request *request, struct pg *pg, struct s
     query.also_held = is_of_checkpoint(request);
     if (query.also_held) {
         const struct manifest_query checkpoint = {ACTION_RUN_FETCH, query.where, request->run->checkpoint,
-                                                  &request->run->holder.run};
+                                                  &request->run->holder.run, false};
         TRY(held_checkpoint_has(request->permit, registry, pg, &checkpoint, query.digest, err));
     }
     return stored_blob_find(request->permit, registry, pg, &query, blob_out, err);
@@ -177,6 +198,15 @@ static bool fast_path(struct request *request)
     if (oci_is_probe(request) || !stored_blob_open_cached(request->permit, request->gateway->registry, &query, &blob))
         return false;
     return is_answered_by_condition(request, blob) || answer(request, GIVE(blob), &ignored).ok;
+}
+
+/* The copy is not made yet: the gateway of the home region has the content. */
+static bool find_at_home(struct request *request, struct pg *pg, struct stored_blob **blob_out, const struct error *why)
+{
+    struct error ignored = {0};
+
+    return why->kind == ERROR_NOT_FOUND && request->reads_copy && oci_decide_for(request, request->home_region) &&
+           find(request, pg, blob_out, &ignored).ok;
 }
 
 /* The copy is not made yet: the content may well be there, so "not there" would be false. */
@@ -216,14 +246,15 @@ static struct result read(struct request *request, struct pg *pg, struct error *
 
     if (oci_is_probe(request))
         return oci_refuse(request, 404, "BLOB_UNKNOWN", "you may push here, and not read: push it without asking");
-    if (!find(request, pg, &blob, err).ok) return fail_to_find(request, err);
+    if (!find(request, pg, &blob, err).ok && !find_at_home(request, pg, &blob, err)) return fail_to_find(request, err);
     if (is_answered_by_condition(request, blob)) return SUCCESS;
     const bool is_damaged = stored_blob_is_damaged(blob) && !(request->method == METHOD_GET && stored_blob_is_sound_now(blob));
     if (is_damaged && may_read_copy(request)) read_copy(request, pg, &copy);
     if (copy != NULL)
         return stored_blob_open(copy, err).ok ? answer(request, GIVE(copy), err) : oci_fail(request, "BLOB_UNKNOWN", err);
     if (is_damaged) return oci_refuse(request, 404, "BLOB_UNKNOWN", "the stored bytes are damaged: push the blob again");
-    if (request->method == METHOD_GET && !stored_blob_open(blob, err).ok) return oci_fail(request, "BLOB_UNKNOWN", err);
+    if (request->method == METHOD_GET && !is_read_elsewhere(request) && !stored_blob_open(blob, err).ok)
+        return oci_fail(request, "BLOB_UNKNOWN", err);
     return answer(request, GIVE(blob), err);
 }
 
@@ -242,6 +273,10 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
     return SUCCESS;
 }
 
-const struct handler handler_blob_read = {
-    .handle = read, .instead = oci_probe_instead, .search = search, .fast_path = fast_path, .decides_on_event_thread = true};
-const struct handler handler_blob_delete = {.handle = delete};
+const struct handler handler_blob_read = {.handle = read,
+                                          .instead = oci_probe_instead,
+                                          .search = search,
+                                          .fast_path = fast_path,
+                                          .decides_on_event_thread = true,
+                                          .takes_passed = true};
+const struct handler handler_blob_delete = {.handle = delete, .takes_passed = true, .passes_on = true};

@@ -100,4 +100,4 @@ static struct result list_referrers(struct request *request, struct pg *pg, stru
 }
 
 const struct handler handler_tag_list = {.handle = list_tags};
-const struct handler handler_referrer_list = {.handle = list_referrers};
+const struct handler handler_referrer_list = {.handle = list_referrers, .takes_passed = true, .passes_on = true};

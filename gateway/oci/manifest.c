@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "gateway/background/holds.h"
 #include "gateway/http/condition.h"
 #include "gateway/oci/manifest_evidence_priv.h"
 #include "gateway/oci/manifest_label_priv.h"
@@ -150,10 +151,47 @@ static struct result find(const struct request *request, struct pg *pg, const st
 
     if (stored_manifest_find(request->permit, registry, pg, query, manifest_out, &why).ok) return SUCCESS;
     if (why.kind == ERROR_NOT_FOUND && request->run != NULL && request->run->resumes) {
-        const struct manifest_query checkpoint = {query->action, query->where, query->reference, &request->run->holder.run};
+        const struct manifest_query checkpoint = {query->action, query->where, query->reference, &request->run->holder.run,
+                                                  false};
         return held_checkpoint_find(request->permit, registry, pg, &checkpoint, manifest_out, err);
     }
     return failure(err, why.kind, "%s", why.message);
+}
+
+/* Its bytes, from the gateway of another region: they are small, so they are compared here. */
+static struct result take_body(struct request *request, struct stored_manifest *manifest, struct error *err)
+{
+    const struct passing_part part = {0, manifest->size_bytes, manifest->size_bytes};
+    OWNED(passing) *passing = NULL;
+    uint8_t *into = NULL;
+    struct digest digest;
+
+    TRY(digest_parse(bytes_of_text(manifest->digest), &digest, err));
+    TRY(buffer_reserve(&manifest->body, manifest->size_bytes, &into, err));
+    TRY(oci_pass_on(request, &part, &passing, err));
+    if (passing == NULL) return SUCCESS; /* it is refused there */
+    TRY(passing_read(passing, 0, into, manifest->size_bytes, err));
+    manifest->body.length += manifest->size_bytes;
+    const struct digest actual = digest_of(digest.algorithm, buffer_bytes(&manifest->body));
+    if (digest_equal(&actual, &digest)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "the tag names another manifest than a moment ago");
+}
+
+/* After find(): its key is with the sijil-keyd of a region that another gateway serves. */
+static struct result find_elsewhere(struct request *request, struct pg *pg, struct stored_manifest **manifest_out,
+                                    struct error *err)
+{
+    struct manifest_query query = query_of(request);
+    OWNED(stored_manifest) *manifest = NULL;
+    struct error ignored = {0};
+
+    query.without_body = true;
+    if (err->kind != ERROR_UNAVAILABLE || request->method != METHOD_GET || request->is_passed ||
+        !find(request, pg, &query, &manifest, &ignored).ok || !oci_decide_for(request, manifest->sealed_in))
+        return (struct result){.ok = false};
+    TRY(take_body(request, manifest, err));
+    *manifest_out = GIVE(manifest);
+    return SUCCESS;
 }
 
 static struct result read(struct request *request, struct pg *pg, struct error *err)
@@ -163,8 +201,9 @@ static struct result read(struct request *request, struct pg *pg, struct error *
 
     if (oci_is_probe(request))
         return oci_refuse(request, 404, "MANIFEST_UNKNOWN", "you may push here, and not read: push it without asking");
-    if (!find(request, pg, &query, &manifest, err).ok) return oci_fail(request, "MANIFEST_UNKNOWN", err);
-    answer(request, manifest);
+    if (!find(request, pg, &query, &manifest, err).ok && !find_elsewhere(request, pg, &manifest, err).ok)
+        return oci_fail(request, "MANIFEST_UNKNOWN", err);
+    if (request->response == NULL) answer(request, manifest);
     return SUCCESS;
 }
 
@@ -362,8 +401,8 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
     struct change *change = &deletion.tag.change;
     struct condition_on_manifest condition = condition_of(request);
 
-    (void)pg;
     if (is_digest(request->reference)) {
+        TRY(holds_follow(request->gateway, pg, err));
         TRY(decider_retention(request->gateway->decider, request->name, clock_wall_ms(), &retention, err));
         manifest_delete_prepare(oci_where(request), request->reference, &retention, &deletion.manifest);
         deletion.manifest.condition = &condition.condition;
@@ -379,7 +418,29 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
     return SUCCESS;
 }
 
+/* An exception is for digests, and the client has named a tag. The event then names the digest, and that is what is read. */
+static struct result pin_tag(struct request *request, struct lookup *lookup, enum pinning *pinning_out, struct error *err)
+{
+    struct resource *where = &request->pairs[0].resource;
+    char digest[DIGEST_TEXT_SIZE];
+
+    *pinning_out = PINNED_NOTHING;
+    if (is_digest(request->reference) || request->pairs[0].action == ACTION_RUN_FETCH ||
+        !decider_has_exceptions(request->gateway->decider, &where->project))
+        return SUCCESS;
+    *pinning_out = PINNED_LATER;
+    if (lookup == NULL) return SUCCESS;
+    *pinning_out = PINNED_NOTHING;
+    TRY(tag_stands_for(lookup, &where->repository, request->reference, digest, err));
+    if (digest[0] == '\0') return SUCCESS;
+    request->reference = arena_copy_text(request->arena, bytes_of_text(digest));
+    if (request->reference == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a digest");
+    (void)snprintf(where->detail, sizeof where->detail, "%s", digest);
+    *pinning_out = PINNED_DIGEST;
+    return SUCCESS;
+}
+
 const struct handler handler_manifest_read = {
-    .handle = read, .instead = oci_probe_instead, .fast_path = fast_path, .decides_on_event_thread = true};
-const struct handler handler_manifest_push = {.handle = push};
-const struct handler handler_manifest_delete = {.handle = delete};
+    .handle = read, .instead = oci_probe_instead, .pin = pin_tag, .fast_path = fast_path, .decides_on_event_thread = true, .takes_passed = true};
+const struct handler handler_manifest_push = {.handle = push, .takes_passed = true, .passes_on = true};
+const struct handler handler_manifest_delete = {.handle = delete, .takes_passed = true, .passes_on = true};

@@ -8,6 +8,7 @@
 #include "crypto/digest.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/handler.h"
+#include "gateway/pipeline/passing.h"
 #include "registry/registry.h"
 
 /** An error answer. Always returns success, so that a handler can return the result. */
@@ -37,6 +38,12 @@ struct oci_copies {
 };
 /** The next region with copies that can be read, other than the resource's own and those before; sets resource->region. False: there is none. */
 bool oci_next_copy(struct request *request, struct oci_copies *copies, struct resource *resource);
+/** Whether content in this region is read through another gateway: this one can't read there, and knows one that may. */
+bool oci_is_passed_on(const struct request *request, const char *region);
+/** If it is: decides the request about that region, and records it. False: it is not, or the client may not read there; then nothing has changed. */
+bool oci_decide_for(struct request *request, const char *region);
+/** Asks the gateway of the region that was decided, and then those of further regions with copies, each decided and recorded. Errors of passing_open(). */
+RESULT oci_pass_on(struct request *request, const struct passing_part *part, struct passing **passing_out, struct error *err);
 /** The action of a route that reads content: `read`, but run.fetch for the token of a run (gateway/pipeline/run_gate.h). */
 enum action oci_reading(const struct request *request, enum action read);
 /** After oci_target(), for a run that reads: a second pair, which decides `train` for the place of its runner. */

@@ -79,14 +79,22 @@ const struct handler handler_upload_write = {.search = search,
                                              .finish = upload_body_finish_write,
                                              .cut = upload_body_cut,
                                              .release = upload_body_release,
-                                             .decides_on_event_thread = true};
+                                             .decides_on_event_thread = true,
+                                             .takes_passed = true,
+                                             .passes_on = true};
 const struct handler handler_upload_commit = {.search = search,
                                               .begin = upload_body_begin_close,
                                               .write = upload_body_write,
                                               .finish = upload_body_finish_close,
                                               .cut = upload_body_cut,
                                               .release = upload_body_release,
-                                              .decides_on_event_thread = true};
-const struct handler handler_upload_read = {
-    .search = search, .handle = status, .release = upload_body_release, .decides_on_event_thread = true};
-const struct handler handler_upload_cancel = {.handle = cancel};
+                                              .decides_on_event_thread = true,
+                                              .takes_passed = true,
+                                              .passes_on = true};
+const struct handler handler_upload_read = {.search = search,
+                                            .handle = status,
+                                            .release = upload_body_release,
+                                            .decides_on_event_thread = true,
+                                            .takes_passed = true,
+                                            .passes_on = true};
+const struct handler handler_upload_cancel = {.handle = cancel, .takes_passed = true, .passes_on = true};

@@ -259,5 +259,10 @@ static struct result finish(struct request *request, struct pg *pg, struct error
     return upload_body_commit(request, pg, err);
 }
 
-const struct handler handler_upload_begin = {
-    .begin = begin, .write = upload_body_write, .finish = finish, .cut = cut, .release = upload_body_release};
+const struct handler handler_upload_begin = {.begin = begin,
+                                             .write = upload_body_write,
+                                             .finish = finish,
+                                             .cut = cut,
+                                             .release = upload_body_release,
+                                             .takes_passed = true,
+                                             .passes_on = true};

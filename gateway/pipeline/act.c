@@ -106,6 +106,7 @@ static struct result check(struct exchange *exchange, struct pg *pg, const char 
     TRY(check_spelling(exchange, err));
     TRY(check_key(exchange, pg, proof.key, err));
     (void)text_copy(exchange->act_key, sizeof exchange->act_key, proof.key);
+    if (exchange->request.is_passed) return SUCCESS; /* the gateway that the client has called has spent it */
     if (dpop_spend(pg, &proof, err).ok) return SUCCESS;
     return err->kind == ERROR_CONFLICT
                ? failure(err, ERROR_INVALID, "this signature was used before: each request is signed anew")

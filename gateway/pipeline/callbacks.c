@@ -14,6 +14,7 @@
 #include "gateway/pipeline/callbacks_priv.h"
 #include "gateway/pipeline/document.h"
 #include "gateway/pipeline/exchange_priv.h"
+#include "gateway/pipeline/passing.h"
 #include "gateway/pipeline/signed_body.h"
 #include "policy/decider/decider.h"
 
@@ -70,6 +71,29 @@ static bool admit(struct http_exchange *http, bool is_open)
     if (work_waiting(gateway->readers) >= (unsigned)gateway->settings->queue_max)
         return refuse_now(exchange, 503, "too many requests wait already; try again in a second", METRIC_REFUSED_BUSY);
     return true;
+}
+
+/* ---- The same, from the gateway of another region (gateway/pipeline/passing.h) ---- */
+
+static void begin_passed(struct http_exchange *http)
+{
+    begin(http);
+    exchange_of(http)->request.is_passed = true;
+}
+
+static bool admit_passed(struct http_exchange *http, bool is_open)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct request *request = &exchange->request;
+
+    if (!admit(http, is_open)) return false;
+    if (passing_is_of_gateway(request)) {
+        metric_add(&metrics_gateway[METRIC_PASSED_HERE], 1);
+        return true;
+    }
+    response_error(request, 403, "DENIED", "Not allowed", "the certificate is not of a gateway of a region");
+    exchange_count_unrecorded(exchange, METRIC_REFUSED_ROUTE);
+    return false;
 }
 
 /* ---- Its body ---- */
@@ -195,7 +219,7 @@ static bool ends_on_worker(const struct http_exchange *http)
 
     if (http->is_right_lost) return true;
     if (request->source != NULL && request->source->close != NULL) return true;
-    return exchange->has_begun && (request->route->handler->release != NULL || http->end == HTTP_CUT);
+    return exchange->has_begun && (handler_of(request)->release != NULL || http->end == HTTP_CUT);
 }
 
 /* Writes the operator's log line of a request. Principal and resource are in the audit log, not here. */
@@ -230,8 +254,8 @@ static void end_handler(struct exchange *exchange)
     struct request *request = &exchange->request;
 
     if (request->source != NULL && request->source->close != NULL) request->source->close(request->source->state);
-    if ((exchange->has_begun || request->handler_state != NULL) && request->route->handler->release != NULL)
-        request->route->handler->release(request);
+    if ((exchange->has_begun || request->handler_state != NULL) && handler_of(request)->release != NULL)
+        handler_of(request)->release(request);
     request_document_free(request);
     request_signed_free(request);
 }
@@ -239,7 +263,7 @@ static void end_handler(struct exchange *exchange)
 static void cut(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
-    const struct handler *handler = request->route->handler;
+    const struct handler *handler = handler_of(request);
 
     request->is_right_lost = exchange->http.is_right_lost;
     if (exchange->has_begun && exchange->http.end == HTTP_CUT && handler->cut != NULL) handler->cut(request, pg);
@@ -269,27 +293,14 @@ static void refused_by_library(void *context)
     sequencer_count_refused(gateway->sequencer);
 }
 
-const struct http_callbacks pipeline_callbacks = {
-    .exchange_size = sizeof(struct exchange),
-    .begin = begin,
-    .admit = admit,
-    .start = pipeline_start,
-    .fast_path = pipeline_fast_path,
-    .hold = hold,
-    .gathered = gathered,
-    .wake = wake,
-    .write = stream_write,
-    .finish = stream_finish,
-    .answer = answer,
-    .refuse_head = refuse_head,
-    .refuse_body = refuse_body,
-    .fail = fail,
-    .right = right,
-    .rights = rights,
-    .headers = headers,
-    .sending = sending,
-    .leave = leave,
-    .ends_on_worker = ends_on_worker,
-    .end = end,
-    .refused_by_library = refused_by_library,
-};
+#define CALLBACKS(on_begin, on_admit)                                                                                    \
+    {                                                                                                                    \
+        .exchange_size = sizeof(struct exchange), .begin = (on_begin), .admit = (on_admit), .start = pipeline_start,     \
+        .fast_path = pipeline_fast_path, .hold = hold, .gathered = gathered, .wake = wake, .write = stream_write,        \
+        .finish = stream_finish, .answer = answer, .refuse_head = refuse_head, .refuse_body = refuse_body, .fail = fail, \
+        .right = right, .rights = rights, .headers = headers, .sending = sending, .leave = leave,                        \
+        .ends_on_worker = ends_on_worker, .end = end, .refused_by_library = refused_by_library,                          \
+    }
+
+const struct http_callbacks pipeline_callbacks = CALLBACKS(begin, admit);
+const struct http_callbacks pipeline_callbacks_passed = CALLBACKS(begin_passed, admit_passed);

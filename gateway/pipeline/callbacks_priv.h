@@ -3,4 +3,5 @@
 
 #include "gateway/http/callbacks.h"
 
-extern const struct http_callbacks pipeline_callbacks;
+/** For clients; and for gateways of other regions, that ask for theirs. */
+extern const struct http_callbacks pipeline_callbacks, pipeline_callbacks_passed;

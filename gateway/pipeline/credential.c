@@ -150,6 +150,7 @@ struct result exchange_spend_proof(struct exchange *exchange, struct pg *pg, str
     struct request *request = &exchange->request;
     struct error wrong = {0};
 
+    if (request->is_passed) return SUCCESS; /* the gateway that the client has called has spent it */
     if (request->proof == NULL || exchange->principal.kind == PRINCIPAL_NONE || dpop_spend(pg, request->proof, &wrong).ok)
         return SUCCESS;
     if (wrong.kind != ERROR_CONFLICT) return failure(err, wrong.kind, "%s", wrong.message);

@@ -13,6 +13,7 @@
 #include "gateway/pipeline/event_quota.h"
 #include "gateway/pipeline/gateway.h"
 #include "gateway/pipeline/metrics.h"
+#include "gateway/pipeline/passing_priv.h"
 #include "gateway/pipeline/response.h"
 #include "gateway/pipeline/route.h"
 
@@ -99,6 +100,12 @@ struct exchange {
 static inline struct exchange *exchange_of(struct http_exchange *http)
 {
     return (struct exchange *)(void *)http; /* its first member */
+}
+
+/** The route's, or the one that passes the request on. */
+static inline const struct handler *handler_of(const struct request *request)
+{
+    return request->is_passed_on ? passing_push_handler() : request->route->handler;
 }
 
 struct stream_refusal {
@@ -202,6 +209,8 @@ bool pipeline_fast_path(struct http_exchange *http);
 /** Decides on request->pairs, and sets exchange->decision. */
 RESULT exchange_decide(struct exchange *exchange, struct error *err);
 /** After a denial: decides on the handler's other pair (`instead`, gateway/pipeline/handler.h). */
+/** For a request that is denied: decides it for the digest that its reference stands for, if that may help. *is_later_out: a worker does it. */
+RESULT exchange_decide_pinned(struct exchange *exchange, struct pg *pg, bool *is_later_out, struct error *err);
 RESULT exchange_decide_instead(struct exchange *exchange, struct error *err);
 /** "" if the decision still holds; before a decision, "" if the credential is still valid. Else the rule that denies the request
  *  now. Thread-safe. */

@@ -76,6 +76,15 @@ void failure_words(const struct error *err, char words_out[sizeof err->message])
     (void)snprintf(words_out, sizeof err->message, "%s", err->message);
 }
 
+unsigned failure_status(const struct error *err, char words_out[sizeof err->message])
+{
+    const struct answer answer = answer_of(err->kind);
+
+    if (answer.advice == NULL) failure_words(err, words_out);
+    else (void)snprintf(words_out, sizeof err->message, "%s", answer.advice);
+    return answer.status;
+}
+
 #define PUSH_ANEW "stored data is damaged; tell the operator: trying again does not help, pushing the content anew may"
 
 /* A gateway of one region says where the others are. */

@@ -33,6 +33,7 @@ struct run_dispatch;
 struct run_endings;
 struct keyd_client;
 struct lease_proofs;
+struct passings;
 struct pauser;
 struct pg_table;
 struct registry;
@@ -77,6 +78,7 @@ struct gateway {
     struct witness_feed *witness_feed;          /* has the log cosigned; NULL: no witnesses are configured */
     struct copying *copying;                    /* makes copies in further regions */
     struct peering *peering;                    /* gives copies to gateways of other regions; NULL: it gives none */
+    struct passings *passings;                  /* asks gateways of other regions for clients; NULL: there are none */
     struct job_workers *job_workers;            /* work on jobs: scrubs, re-wraps, collections */
     struct event_quota *event_quota;            /* counts requests of projects with a quota of events */
     struct pauser *pauser;                      /* requests that wait for a time */

@@ -30,7 +30,8 @@ static bool approves(enum action action)
         ACTION_RUNNER_INVITE,       ACTION_GROUPS_DRAFT,       ACTION_GROUPS_APPROVE,  ACTION_PERSONS_DRAFT,
         ACTION_SCIM_DRAFT,          ACTION_SCIM_APPROVE,       ACTION_PERSONS_APPROVE, ACTION_BREAK_GLASS_ASK,
         ACTION_BREAK_GLASS_APPROVE, ACTION_BREAK_GLASS_REVIEW, ACTION_ROLE_DRAFT,      ACTION_ROLE_APPROVE,
-        ACTION_POLICY_DRAFT,        ACTION_POLICY_APPROVE,     ACTION_OFFICERS_DRAFT,  ACTION_OFFICERS_APPROVE};
+        ACTION_POLICY_DRAFT,        ACTION_POLICY_APPROVE,     ACTION_OFFICERS_DRAFT,  ACTION_OFFICERS_APPROVE,
+        ACTION_BINDING_BATCH /* its grants are counted one by one */};
 
     for (size_t i = 0; i < sizeof approving / sizeof approving[0]; i++)
         if (approving[i] == action) return true;

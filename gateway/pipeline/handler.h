@@ -27,6 +27,12 @@ typedef RESULT route_target(struct request *request, struct lookup *lookup, stru
 
 typedef RESULT handler_function(struct request *request, struct pg *pg, struct error *err);
 
+enum pinning {
+    PINNED_NOTHING,
+    PINNED_LATER, /* it needs a lookup */
+    PINNED_DIGEST
+};
+
 /**
  * `decides_on_event_thread`: the decision needs memory only, so it is made without a worker, which saves two hand-overs between threads. The target
  * is called on an event thread, with lookup NULL. `fast_path` does the same for the answer, after the record.
@@ -35,10 +41,16 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
  * `instead` is for a request that is denied but not hidden. It replaces the first pair by another one, of an action that the route lists.
  * If that is allowed, the request goes on with it; else the first denial stands.
  *
+ * `pin` is for a request that is denied but not hidden, before `instead`: it may replace its reference, and the detail of its first pair, by the digest that the reference stands
+ * for, if an exception could be for that. Then it is decided again; if that denies, too, the first denial stands.
+ *
  * `search` is for routes that record first. It returns a change that reads rows for the handler in the transaction of the record, which
  * saves a round trip. It is called when the request is allowed, on the thread that decided, and again if the decision was stale. It changes
  * nothing. If it returns NULL, or the answer of the database was lost, the handler reads the rows itself. A handler with `refused` may return
  * a change that changes rows, too: if the change fails, the event says so, and `refused` makes the answer in place of `handle`.
+ *
+ * `takes_passed`: the route is also served to gateways of other regions, for clients of theirs (gateway/pipeline/passing.h). `passes_on`: if another gateway has the
+ * region of the first pair, the request is passed on there as a whole, once it is decided; the handler is not called.
  *
  * Routes without a streamed body have only `handle`. Routes with one have `begin`, `write`, `finish`, `cut`:
  *
@@ -54,10 +66,12 @@ typedef RESULT handler_function(struct request *request, struct pg *pg, struct e
 struct handler {
     handler_function *handle;
     void (*instead)(struct request *request);
+    RESULT (*pin)(struct request *request, struct lookup *lookup, enum pinning *pinning_out, struct error *err);
     struct change *(*search)(struct request *request);
     void (*refused)(struct request *request, const struct error *why);
     bool (*fast_path)(struct request *request);
     bool decides_on_event_thread;
+    bool takes_passed, passes_on;
     bool is_long; /* its work grows with the content of an organisation: one at a time for each organisation */
     handler_function *begin;
     RESULT (*write)(struct request *request, struct pg *pg, struct bytes bytes, struct error *err);

@@ -81,7 +81,8 @@ static enum step_result step_route(struct exchange *exchange, struct pg *pg)
         response_error(request, 414, "UNSUPPORTED", "The query is too long", err.message);
         return STEP_ANSWER;
     }
-    if (match.answer != ROUTE_FOUND) return unrouted(exchange, &match);
+    if (match.answer != ROUTE_FOUND || (request->is_passed && !match.route->handler->takes_passed))
+        return unrouted(exchange, &match);
     request->route = match.route;
     request->name = match.name;
     request->reference = match.reference;
@@ -170,6 +171,7 @@ static enum step_result step_target(struct exchange *exchange, struct pg *pg)
     if (!request->route->target(request, lookup_of(pg), &err).ok) return answer_failure(exchange, &err);
     if (request->response != NULL) return STEP_ANSWER;
     require_actions(request);
+    request->is_passed_on = passing_push_is_due(request);
     exchange_demand_login(exchange);
     exchange_demand_token(exchange);
     return exchange_demand_act(exchange, pg, &err).ok ? STEP_NEXT : answer_failure(exchange, &err);
@@ -184,8 +186,10 @@ static enum step_result step_decide(struct exchange *exchange, struct pg *pg)
     if (request->route->record == RECORD_NONE) return STEP_NEXT;
     if (!resolve_repositories(request, lookup_of(pg), &is_later, &err).ok) return answer_failure(exchange, &err);
     if (is_later) return STEP_WORKER;
-    if (!exchange_decide(exchange, &err).ok) return answer_failure(exchange, &err);
-    if (decision_verdict(exchange->decision) == VERDICT_DENY && request->route->handler->instead != NULL &&
+    if (!exchange_decide(exchange, &err).ok || !exchange_decide_pinned(exchange, pg, &is_later, &err).ok)
+        return answer_failure(exchange, &err);
+    if (is_later) return STEP_WORKER;
+    if (decision_verdict(exchange->decision) == VERDICT_DENY && handler_of(request)->instead != NULL &&
         !exchange_decide_instead(exchange, &err).ok)
         return answer_failure(exchange, &err);
     if (budget_allows_denial(exchange)) return STEP_NEXT;
@@ -243,14 +247,14 @@ static void recorded(struct record *record)
 
     if (record->status != RECORD_STALE && exchange->recorded == RECORDED_NOT)
         exchange->recorded = RECORDED_COUNTED; /* also if no thread waits for the record any more; step_recorded() replaces it */
-    if (is_allowed && exchange->request.route->handler->fast_path != NULL) http_resume(&exchange->http, PHASE_FAST_PATH);
+    if (is_allowed && handler_of(&exchange->request)->fast_path != NULL) http_resume(&exchange->http, PHASE_FAST_PATH);
     else continue_later(exchange);
 }
 
 static enum step_result step_record(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
-    const struct handler *handler = request->route->handler;
+    const struct handler *handler = handler_of(request);
 
     (void)pg;
     exchange->record.done = NULL;
@@ -282,8 +286,8 @@ static enum step_result step_recorded(struct exchange *exchange, struct pg *pg)
         exchange->step = step_of_target();
         return exchange_may_decide_again(exchange) ? STEP_NEXT : answer_failure(exchange, &unstable);
     case RECORD_REFUSED:
-        if (exchange->request.route->handler->refused == NULL) break;
-        exchange->request.route->handler->refused(&exchange->request, &record->error);
+        if (handler_of(&exchange->request)->refused == NULL) break;
+        handler_of(&exchange->request)->refused(&exchange->request, &record->error);
         return STEP_ANSWER;
     case RECORD_UNAVAILABLE: break;
     }
@@ -299,7 +303,7 @@ static struct result handle(struct exchange *exchange, struct pg *pg, struct err
 
     TRY(repeat_begin(exchange, pg, &is_answered, err));
     if (is_answered) return SUCCESS;
-    const struct result result = request->route->handler->handle(request, pg, err);
+    const struct result result = handler_of(request)->handle(request, pg, err);
     if (result.ok) repeat_keep(request, pg);
     else (void)repeat_was_beaten(request, pg, err);
     return result;
@@ -403,7 +407,7 @@ bool pipeline_fast_path(struct http_exchange *http)
     exchange_record_take(exchange);
     exchange->has_begun = true;
     exchange->http.phase = PHASE_ANSWER;
-    const bool is_answered = request->route->handler->fast_path(request);
+    const bool is_answered = handler_of(request)->fast_path(request);
     if (is_answered && http_answer_directly(&exchange->http)) return true;
     exchange->http.phase = PHASE_WORK;
     exchange->step =

@@ -41,21 +41,46 @@ struct result exchange_decide(struct exchange *exchange, struct error *err)
     return decide(exchange, &exchange->decision, err);
 }
 
-struct result exchange_decide_instead(struct exchange *exchange, struct error *err)
+/* The first denial stands, with the reference that the client has named, unless the second decision allows. */
+static struct result decide_or_keep(struct exchange *exchange, const struct action_pair *pair, const char *reference,
+                                    struct error *err)
 {
     struct request *request = &exchange->request;
-    const struct action_pair saved = request->pairs[0];
     OWNED(decision) *denied = exchange->decision;
 
-    request->route->handler->instead(request);
-    assert(route_has_action(request->route, request->pairs[0].action));
     exchange->decision = NULL;
     TRY(exchange_decide(exchange, err));
     if (decision_verdict(exchange->decision) == VERDICT_ALLOW) return SUCCESS;
     decision_free(exchange->decision);
     exchange->decision = GIVE(denied);
-    request->pairs[0] = saved;
+    request->pairs[0] = *pair;
+    request->reference = reference;
     return SUCCESS;
+}
+
+struct result exchange_decide_pinned(struct exchange *exchange, struct pg *pg, bool *is_later_out, struct error *err)
+{
+    struct request *request = &exchange->request;
+    const struct handler *handler = request->route->handler;
+    const struct action_pair saved = request->pairs[0];
+    const char *reference = request->reference;
+    enum pinning pinning = PINNED_NOTHING;
+
+    *is_later_out = false;
+    if (handler->pin == NULL || decision_verdict(exchange->decision) != VERDICT_DENY) return SUCCESS;
+    TRY(handler->pin(request, lookup_of(pg), &pinning, err));
+    *is_later_out = pinning == PINNED_LATER;
+    return pinning == PINNED_DIGEST ? decide_or_keep(exchange, &saved, reference, err) : SUCCESS;
+}
+
+struct result exchange_decide_instead(struct exchange *exchange, struct error *err)
+{
+    struct request *request = &exchange->request;
+    const struct action_pair saved = request->pairs[0];
+
+    request->route->handler->instead(request);
+    assert(route_has_action(request->route, request->pairs[0].action));
+    return decide_or_keep(exchange, &saved, request->reference, err);
 }
 
 void exchange_right(const struct exchange *exchange, char rule_out[65])

@@ -9,6 +9,8 @@
 
 #include "base/text.h"
 #include "gateway/pipeline/exchange_priv.h"
+#include "gateway/pipeline/passing.h"
+#include "gateway/pipeline/runner_gate.h"
 #include "policy/set.h"
 
 const char *request_next_argument(const struct request *request, const char *key, size_t *at)
@@ -38,7 +40,10 @@ const struct sockaddr *request_client(const struct request *request)
 
 struct policy_client request_place(const struct request *request)
 {
-    return (struct policy_client){request_client(request), request->client_authorities, request->client_listener};
+    return (struct policy_client){.address = request_client(request),
+                                  .authorities = request->client_authorities,
+                                  .listener = request->client_listener,
+                                  .runner = runner_gate_place(request)};
 }
 
 struct resource *request_add_pair(struct request *request, enum action action, const char *name)
@@ -80,6 +85,19 @@ static void take_trace(struct request *request)
     if (text_from_hex((struct bytes){(const uint8_t *)value + 3, 32}, trace, sizeof trace)) memcpy(request->trace, value + 3, 32);
 }
 
+/* The connection is of the other gateway. It says which key the client has proved there; where the client is, it has decided itself, and the policies
+ * are asked here about the place of the gateway, which gets the bytes first. */
+static void take_passed(struct request *request)
+{
+    const char *certificate = request_header(request, PASSED_CERTIFICATE);
+
+    (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%.43s",
+                   certificate == NULL ? "" : certificate);
+    request->client_authorities[0] = '\0';
+    request->client_listener = "";
+    request->client_runner = NULL;
+}
+
 void request_take_head(struct request *request, const struct http_exchange *http)
 {
     request->method = http->method;
@@ -92,6 +110,7 @@ void request_take_head(struct request *request, const struct http_exchange *http
     request->client_listener = http_client_listener(http);
     (void)snprintf(request->client_authorities, sizeof request->client_authorities, "%s", http_client_authorities(http));
     (void)snprintf(request->client_confirmation, sizeof request->client_confirmation, "%s", http_client_confirmation(http));
+    if (request->is_passed) take_passed(request);
 }
 
 /* RFC 9110, 15.5.16. */

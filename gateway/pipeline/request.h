@@ -68,20 +68,22 @@ struct request {
     json_t *document;                        /* the same, parsed; NULL before the first call of request_document() */
     struct repeat *repeat;                   /* of a request with Idempotency-Key, once its handler runs; NULL without one */
 
-    unsigned waits;                       /* number of calls of request_wait() */
-    bool is_counted;                      /* as an attempt with an opaque token: authz/opaque_login.h */
-    int64_t wait_ms;                      /* the newest time of request_wait() */
-    const char *wait_topic;               /* of request_wait_for(); NULL: nothing ends the wait early */
-    uint64_t rung_before;                 /* by request_listen() */
-    bool is_listening;                    /* request_listen() was called since the newest wait */
-    uint64_t wait_round;                  /* the newest round of waking that has reached it (gateway/pipeline/pause.h) */
-    bool is_on_worker;                    /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
-    bool is_right_lost;                   /* lost while the body moved: the body was cut off, and no part may be kept */
-    bool reads_copy;                      /* the decision is about a further region, because the home region can't be read */
-    const char *home_region;              /* with reads_copy */
-    bool speaks_oci;                      /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
-    bool speaks_scim;                     /* a path below /scim/v2: errors have the form of RFC 7644, 3.12 */
-    struct response *response;            /* the answer; NULL: none was made yet (gateway/pipeline/response.h) */
+    unsigned waits;            /* number of calls of request_wait() */
+    bool is_counted;           /* as an attempt with an opaque token: authz/opaque_login.h */
+    int64_t wait_ms;           /* the newest time of request_wait() */
+    const char *wait_topic;    /* of request_wait_for(); NULL: nothing ends the wait early */
+    uint64_t rung_before;      /* by request_listen() */
+    bool is_listening;         /* request_listen() was called since the newest wait */
+    uint64_t wait_round;       /* the newest round of waking that has reached it (gateway/pipeline/pause.h) */
+    bool is_on_worker;         /* on a worker, which may block; else on an event thread (gateway/pipeline/handler.h) */
+    bool is_right_lost;        /* lost while the body moved: the body was cut off, and no part may be kept */
+    bool reads_copy;           /* the decision is about a further region, because the home region can't be read */
+    const char *home_region;   /* with reads_copy */
+    bool is_passed_on;         /* it goes to the gateway of another region as a whole, once it is decided */
+    bool is_passed;            /* it came from the gateway of another region, for a client of it (gateway/pipeline/passing.h) */
+    bool speaks_oci;           /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
+    bool speaks_scim;          /* a path below /scim/v2: errors have the form of RFC 7644, 3.12 */
+    struct response *response; /* the answer; NULL: none was made yet (gateway/pipeline/response.h) */
     struct response *response_space;      /* memory for the answer; this and `source` belong to the server */
     const struct response_source *source; /* of an answer that was made; closed with the request */
     void *handler_state;                  /* the handler's state, in the arena */

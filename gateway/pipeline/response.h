@@ -60,5 +60,7 @@ void failure_log(const struct request *request, const struct error *err);
  * of error replace that; the rest are the program's own words.
  */
 void failure_words(const struct error *err, char words_out[sizeof err->message]);
+/** The status of the answer to a failure, and its detail. */
+unsigned failure_status(const struct error *err, char words_out[sizeof err->message]);
 /** Makes the answer to a failure, an OCI error on /v2 and a problem elsewhere, by the table in gateway/pipeline/failure.c. */
 void response_failure(struct request *request, const struct error *err);

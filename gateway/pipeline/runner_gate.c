@@ -30,7 +30,8 @@ static void copy_jurisdictions(const json_t *list, struct enrolled_runner *runne
 static void copy(const struct pinned_document *pinned, const struct runner_key *key, struct enrolled_runner *runner)
 {
     *runner = (struct enrolled_runner){.key = *key, .sequence = pinned->sequence, .expires_ms = pinned->document->expires_ms};
-    runner->key.jurisdictions = NULL;
+    runner->is_attested = key->attestation != NULL;
+    runner->key.jurisdictions = runner->key.nodes = runner->key.attestation = NULL; /* views into a document that is not ours */
     copy_jurisdictions(key->jurisdictions, runner);
     ecdsa_thumbprint(key->point, runner->name); /* document_read_point() has compared them */
     (void)snprintf(runner->scope, sizeof runner->scope, "%s", pinned->document->scope);
@@ -114,6 +115,25 @@ static struct result authenticate_certificate(struct request *request, struct pg
     fill(&found->principal, search, &organisation);
     request->runner = search->runner;
     return SUCCESS;
+}
+
+enum policy_runner runner_gate_place(const struct request *request)
+{
+    const struct enrolled_runner *runner = request->runner;
+    struct network from;
+
+    if (runner == NULL) return POLICY_RUNNER_NONE;
+    if (!runner->is_attested) return POLICY_RUNNER_ENROLLED;
+    if (!network_of_socket((const struct sockaddr *)&request->client, &from) || !networks_hold(&runner->key.networks, &from))
+        return POLICY_RUNNER_ELSEWHERE;
+    return POLICY_RUNNER_ATTESTED;
+}
+
+void runner_gate_name(const struct request *request, char place_out[RUNNER_PLACE_SIZE])
+{
+    const bool is_attested = runner_gate_place(request) == POLICY_RUNNER_ATTESTED;
+
+    (void)snprintf(place_out, RUNNER_PLACE_SIZE, "%s%s", is_attested ? POLICY_ATTESTED_MARK : "", request->runner->key.region);
 }
 
 struct result runner_still_counts(const struct request *request, struct pg *pg, bool *counts_out, struct error *err)

@@ -10,13 +10,15 @@
 #include "authz/authenticate.h"
 #include "documents/format/runner_key.h"
 #include "gateway/pipeline/request.h"
+#include "policy/set.h"
 
 #define RUNNER_JURISDICTIONS_MAX 16
 #define RUNNER_JURISDICTION_SIZE 33
 
 /** The facts of the runner's enrolment. The approvers have signed all of them. */
 struct enrolled_runner {
-    struct runner_key key;            /* key.jurisdictions is NULL: see below */
+    struct runner_key key; /* without its JSON: see below */
+    bool is_attested;
     char name[ECDSA_THUMBPRINT_SIZE]; /* of the document: the thumbprint of the key */
     char scope[DOCUMENT_SCOPE_SIZE];  /* "": the registry, "acme": an organisation */
     uint64_t sequence;                /* of the event that put the document into force */
@@ -25,6 +27,10 @@ struct enrolled_runner {
     char jurisdictions[RUNNER_JURISDICTIONS_MAX][RUNNER_JURISDICTION_SIZE];
 };
 
+/** Where the signed record of the request's runner and its connection together say that it is; POLICY_RUNNER_NONE for another client. */
+enum policy_runner runner_gate_place(const struct request *request);
+/** The name of that place, for questions to the policies: the runner's region, or "attested:" before it. */
+void runner_gate_name(const struct request *request, char place_out[RUNNER_PLACE_SIZE]);
 /** For a request that has waited: whether the document that authenticated it is still in force. */
 RESULT runner_still_counts(const struct request *request, struct pg *pg, bool *counts_out, struct error *err);
 /**

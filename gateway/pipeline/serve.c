@@ -4,6 +4,9 @@
 
 #include "gateway/pipeline/callbacks_priv.h"
 #include "gateway/pipeline/exchange_priv.h"
+#include "policy/decider/decider.h"
+
+#define PEER_CONNECTIONS_MAX 64 /* of all other gateways */
 
 static struct http_limits limits_of(const struct settings *settings)
 {
@@ -45,6 +48,21 @@ struct http_options serve_options(const struct gateway *gateway)
     };
 }
 
+int64_t serve_peer_connections(const struct settings *settings)
+{
+    const int64_t share = settings->connections_max / 4;
+
+    if (settings->peer_listen_port == 0) return 0;
+    return share > PEER_CONNECTIONS_MAX ? PEER_CONNECTIONS_MAX : share;
+}
+
+static bool asks_authorities(void *context)
+{
+    const struct gateway *gateway = context;
+
+    return decider_places_authorities(gateway->decider);
+}
+
 static struct http_options options_of(struct gateway *gateway)
 {
     const struct settings *settings = gateway->settings;
@@ -52,6 +70,7 @@ static struct http_options options_of(struct gateway *gateway)
 
     options.callbacks = &pipeline_callbacks;
     options.context = gateway;
+    options.asks_authorities = asks_authorities;
     options.listen_address = settings->listen_address;
     options.listen_port = (int)settings->listen_port;
     options.listen_socket = settings->listen_socket;
@@ -59,13 +78,18 @@ static struct http_options options_of(struct gateway *gateway)
     options.event_threads = (unsigned)settings->event_threads;
     options.first_reads_max = (int)settings->reader_threads / 2;
     options.limits = limits_of(settings);
-    options.connections_max = settings->connections_max;
+    options.connections_max = settings->connections_max - serve_peer_connections(settings);
     options.connections_per_address = settings->connections_per_address;
     options.connections_per_network = settings->connections_per_network;
     options.drain_size_max = settings->drain_size_max;
     options.streams_many = settings->streams_max / 2;
     options.streams = &gateway->streams;
     return options;
+}
+
+const struct http_callbacks *serve_passed(void)
+{
+    return &pipeline_callbacks_passed;
 }
 
 struct result serve_start(struct gateway *gateway, struct server **server_out, struct error *err)

@@ -84,7 +84,7 @@ static void finish(struct exchange *exchange, struct pg *pg)
 {
     struct error err = {0};
 
-    outcome_conclude(exchange, exchange->request.route->handler->finish(&exchange->request, pg, &err), &err);
+    outcome_conclude(exchange, handler_of(&exchange->request)->finish(&exchange->request, pg, &err), &err);
     exchange_answer(exchange, NULL);
 }
 
@@ -93,7 +93,7 @@ bool stream_begin(struct exchange *exchange, struct pg *pg)
     struct request *request = &exchange->request;
     struct error err = {0};
 
-    const struct result result = request->route->handler->begin(request, pg, &err);
+    const struct result result = handler_of(request)->begin(request, pg, &err);
     if (!result.ok || request->response != NULL) {
         outcome_conclude(exchange, result, &err);
         return false;
@@ -113,7 +113,7 @@ bool stream_write(struct http_exchange *http, void *worker_state, struct bytes b
     struct request *request = &exchange->request;
     struct error err = {0};
 
-    const bool ok = request->route->handler->write(request, worker_state, bytes, &err).ok;
+    const bool ok = handler_of(request)->write(request, worker_state, bytes, &err).ok;
     if (!ok) exchange_fail(exchange, &err);
     return ok && request->response == NULL;
 }

@@ -35,7 +35,7 @@ struct result decider_decide_copy(struct decider *decider, const struct copy_que
 }
 
 /* The epochs of the database at which the names were read, and of the set: in one number, because that is what is stored. */
-#define NAMES_BITS 40
+#define NAMES_BITS PLACE_SET_SHIFT
 #define NAMES_MASK (((uint64_t)1 << NAMES_BITS) - 1)
 #define SET_MASK   (((uint64_t)1 << 23) - 1)
 
@@ -188,13 +188,24 @@ static bool is_readable(const struct tenancy *tenancy, const struct reading_regi
     return (state == NULL || region_refusal_of(state, ACTION_COPY_READ) == NULL) && reading->can_use(reading->context, region);
 }
 
+/* What may not rest at home is read from a copy where it may be. */
+static bool is_readable_at_home(const struct tenancy *tenancy, const struct reading_region *reading,
+                                const struct tenant_project *project, const char *name)
+{
+    const struct tenant_misplaced *misplaced = tenancy_misplaced(tenancy, name);
+    const bool is_closed =
+        misplaced != NULL && !misplaced->is_of_database && strcmp(misplaced->region, project->home_region) == 0;
+
+    return !is_closed && is_readable(tenancy, reading, project->home_region);
+}
+
 bool decider_reads_elsewhere(struct decider *decider, const char *name, struct reading_region *reading)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);
     const struct tenancy *tenancy = &snapshot->tenancy;
     const struct tenant_project *project = tenancy_project(tenancy, name);
 
-    if (project == NULL || project->copy_regions == NULL || is_readable(tenancy, reading, project->home_region)) return false;
+    if (project == NULL || project->copy_regions == NULL || is_readable_at_home(tenancy, reading, project, name)) return false;
     for (const char *at = project->copy_regions; *at != '\0'; at += strcspn(at, "\n") + 1) {
         (void)snprintf(reading->region, sizeof reading->region, "%.*s", (int)strcspn(at, "\n"), at);
         if (has_keys(decider, reading->region) && is_readable(tenancy, reading, reading->region)) return true;

@@ -23,6 +23,7 @@ RESULT decider_decide_copy(struct decider *decider, const struct copy_question *
 
 /** Stands for the newest organisations, projects, repositories, labels and policies that this gateway knows: if it has more, copies are decided again. */
 uint64_t decider_copies_version(struct decider *decider);
+#define PLACE_SET_SHIFT 40 /* of the epoch of the policy set in it */
 /** Of the epochs of the database at which names were read, and of the policy set. */
 uint64_t copies_version(uint64_t names, uint64_t set);
 /** Whether `version` knows of something that `reviewed`, perhaps of another gateway, did not know. */

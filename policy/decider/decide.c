@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "policy/decider/decide_priv.h"
+#include "policy/decider/place.h"
 
 #define INPUTS_MAX (64 * 1024) /* four pairs of fourteen operations of 100 bytes, and the names */
 
@@ -65,6 +66,11 @@ static const struct region_refusal *region_refusal(const struct decision_draft *
     return region_refusal_without_keys(pair->pair->action);
 }
 
+static const char misplaced[] =
+    "This content lies where the policies do not let it be any more, so nothing of it is read there. An administrator moves the project "
+    "('sijil admin project migrate'), or officers sign an exception for its digest ('sijil policy exception request'); "
+    "'sijil admin project show' names the rule.";
+
 static void check_existence(struct decision_draft *draft, const struct pair *pair)
 {
     const struct region_refusal *refusal = region_refusal(draft, pair);
@@ -78,6 +84,7 @@ static void check_existence(struct decision_draft *draft, const struct pair *pai
              pair->pair->action != ACTION_PROJECT_CREATE && action_operations(pair->pair->action) != OP_NONE)
         refuse(draft, VERDICT_HIDE, "SYS-NOT-FOUND", "There is no project of this name.");
     else if (refusal != NULL) refuse(draft, VERDICT_DENY, refusal->rule, refusal->message);
+    else if (place_refuses(draft->context, pair->pair, pair->digest)) refuse(draft, VERDICT_DENY, PLACE_RULE, misplaced);
 }
 
 static void find_digest(struct pair *pair)

@@ -57,3 +57,12 @@ struct result note_uses(struct decision_draft *draft, const struct pair *pair, c
     }
     return SUCCESS;
 }
+
+bool decider_has_exceptions(struct decider *decider, const struct uuid *project)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    size_t count = 0;
+
+    if (snapshot->set != NULL) (void)policy_set_exceptions(snapshot->set, project, &count);
+    return count > 0;
+}

@@ -15,8 +15,8 @@ static const char *region_of(const struct decision_draft *draft, const struct pa
 }
 
 /*
- * Operations that read or look are evaluated for the client's network, all others for the region. A network or region
- * outside the catalogue has unknown facts.
+ * Operations that read or look are evaluated for the client's network, training for where the runner is, all others for the region. A network or
+ * region outside the catalogue has unknown facts.
  */
 static void choose_target(const struct decision_draft *draft, const struct pair *pair, struct policy_facts *facts)
 {
@@ -25,6 +25,10 @@ static void choose_target(const struct decision_draft *draft, const struct pair 
     if ((facts->op & OP_OF_CLIENTS) != 0) {
         facts->target_id = "client";
         facts->target = policy_set_client(set, &draft->context->request->client, &facts->target_id);
+    } else if (facts->op == OP_TRAIN) {
+        facts->target = policy_set_runner(set, region_of(draft, pair, facts->op), &draft->context->request->client, facts->now_us,
+                                          &facts->target_id);
+        if (facts->target_id[0] == '\0') facts->target_id = "region";
     } else {
         facts->target_id = region_of(draft, pair, facts->op);
         facts->target = policy_set_region(set, facts->target_id, facts->now_us);
@@ -77,12 +81,43 @@ static struct result ask(const struct decision_draft *draft, const struct policy
     return policy_evaluate(documents, facts, policy_set_groups(snapshot->set), decision_out, err);
 }
 
+static struct result allows(const struct decision_draft *draft, const struct policy_facts *facts, bool *allows_out,
+                            struct error *err)
+{
+    OWNED(policy_decision) *decision = NULL;
+
+    TRY(ask(draft, facts, &decision, err));
+    *allows_out = policy_decision_allows(decision);
+    return SUCCESS;
+}
+
+/*
+ * Nobody has the run yet. An attested runner of the region may be needed, and which runner gets it is decided again with its order, its lease and each
+ * of its reads.
+ */
+static struct result hope_for_attested(const struct decision_draft *draft, struct policy_facts *facts, struct error *err)
+{
+    static const struct policy_client attested = {.runner = POLICY_RUNNER_ATTESTED};
+    struct policy_facts other = *facts;
+    bool is_allowed = true;
+
+    if (facts->op != OP_TRAIN || draft->context->request->client.runner != POLICY_RUNNER_NONE) return SUCCESS;
+    other.target = policy_set_runner(draft->context->snapshot->set, facts->target_id, &attested, facts->now_us, &other.target_id);
+    if (other.target == NULL) return SUCCESS;
+    TRY(allows(draft, facts, &is_allowed, err));
+    if (is_allowed) return SUCCESS;
+    TRY(allows(draft, &other, &is_allowed, err));
+    if (is_allowed) *facts = other;
+    return SUCCESS;
+}
+
 static struct result evaluate_operation(struct decision_draft *draft, const struct pair *pair, unsigned op, struct error *err)
 {
     OWNED(policy_decision) *decision = NULL;
     struct policy_facts facts = facts_of(draft, pair, op);
     struct left_exceptions left;
 
+    TRY(hope_for_attested(draft, &facts, err));
     leave_out(draft->context, &facts, &left);
     for (size_t i = 0; i < left.out_count; i++) pair_facts_spent(&draft->stated, left.out[i]);
     TRY(ask(draft, &facts, &decision, err));

@@ -264,6 +264,13 @@ bool decider_is_ready(const struct decider *decider, struct error *err)
     return late.ok;
 }
 
+bool decider_places_authorities(const struct decider *decider)
+{
+    OWNED(snapshot) *snapshot = decider_take((struct decider *)(uintptr_t)decider); /* changes nothing but the lock */
+
+    return snapshot->set != NULL && policy_set_places_authorities(snapshot->set);
+}
+
 struct policy_set *decider_policy_set(struct decider *decider)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

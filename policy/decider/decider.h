@@ -69,6 +69,8 @@ enum authz_verdict decider_rights(struct decider *decider, const struct principa
  */
 bool decider_find_robot(struct decider *decider, const struct uuid *id, struct resource *resource_out);
 bool decider_find_binding(struct decider *decider, const struct uuid *id, struct resource *resource_out);
+/** Id and organisation of a robot that is in force here, by its id or its name. */
+bool decider_robot(struct decider *decider, const char *name, struct uuid *id_out, struct uuid *organisation_out);
 /** Fills in the name of an organisation or a project by its ids. Only for a caller that may know of it. */
 void decider_name(struct decider *decider, struct resource *resource);
 
@@ -322,6 +324,8 @@ int64_t decider_robot_expires(struct decider *decider, const struct principal *p
 int64_t decider_previous_until(struct decider *decider, const struct principal *principal, int64_t now_ms);
 
 uint64_t decider_epoch(const struct decider *decider);
+/** Whether the policy set in force has exceptions for the project. */
+bool decider_has_exceptions(struct decider *decider, const struct uuid *project);
 /**
  * Changes whenever organisations, projects, repositories or labels may have changed. The result of a look-up by name
  * is valid for one version.
@@ -342,6 +346,8 @@ RESULT decider_await_newer(struct decider *decider, uint64_t epoch, struct error
 struct policy_set;
 /** The set in force, with an owner added for the caller; NULL if there is none. */
 struct policy_set *decider_policy_set(struct decider *decider);
+/** Whether it says where the clients of an authority are. */
+bool decider_places_authorities(const struct decider *decider);
 
 void decider_free(struct decider *decider);
 DEFINE_OWNED(decider);

@@ -94,6 +94,19 @@ RESULT policies_known(const struct decision_context *context, struct error *err)
 struct store_answer store_answer_of(const struct decision_context *context, const struct policy_decision *decision);
 RESULT evaluate_repository(const struct decision_context *context, const struct repository_query *query,
                            struct policy_decision **decision_out, struct error *err);
+/** What must be allowed where content rests; see place.h. */
+#define PLACE_OPERATIONS 3
+extern const enum policy_operation place_operations[PLACE_OPERATIONS];
+struct policy_denial;
+/** Whether a denial of one of them means that what is there may not be there. */
+bool place_is_broken_by(const struct policy_denial *denial);
+struct place_answer;
+/** `digest` NULL: of no content in particular. ERROR_UNAVAILABLE, ERROR_LIMIT. */
+RESULT evaluate_place(const struct decision_context *context, const char *name, const char *digest,
+                      struct place_answer *answer_out, struct error *err);
+/** Whether the pair reads what is out of place; `digest`: of the content, or "". */
+bool place_refuses(const struct decision_context *context, const struct action_pair *pair, const char *digest);
+
 /** *is_labelled_out is false if the repository has no label. It borrows from the snapshot. ERROR_LIMIT. */
 RESULT evaluate_label_of_repository(const struct decision_context *context, const char *name, struct label *label_out,
                                     bool *is_labelled_out, struct error *err);

@@ -322,6 +322,7 @@ static void take_thing(const struct permit *permit, const struct snapshot *snaps
         pair->resource.kind = question->thing.kind;
     } else pair->resource = *permit_resource(permit, ACTION_AUTHZ_EXPLAIN);
     memcpy(pair->resource.detail, question->thing.detail, sizeof pair->resource.detail);
+    if (question->thing.region[0] != '\0') memcpy(pair->resource.region, question->thing.region, sizeof pair->resource.region);
 }
 
 /* ---- the past ---- */

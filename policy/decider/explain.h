@@ -21,7 +21,7 @@ struct explain_past {
 struct explain_question {
     const struct principal *asker; /* of the permit */
     bool is_own;                   /* about the asker itself; then `thing` counts, else the resource of the permit */
-    struct resource thing;         /* kind, name and detail */
+    struct resource thing;         /* kind, name and detail; and where the runner is, if anybody says so */
     const char *robot;             /* the name of a robot; NULL: it is a subject */
     const char *issuer, *subject;  /* of a subject; TRUST_ISSUER for a trust rule */
     enum action action;

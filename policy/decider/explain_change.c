@@ -154,6 +154,7 @@ static const char *remedy_of(const char *rule)
         {"SYS-NOT-CURRENT",
          "the sijil-keyd of the region told which policy set is in force: 'sijil region check' says what is wrong"},
         {"SYS-RETIRED", "a project in another region: nothing comes back to a retired one"},
+        {"SYS-MISPLACED", "the project moved to a region that its policies allow, or an exception for this digest"},
         {"SYS-LIMIT", "fewer or smaller policies for this name"},
     };
 

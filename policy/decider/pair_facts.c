@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "policy/compiled_priv.h"
+#include "policy/decider/metrics.h"
 
 void pair_facts_begin(struct pair_facts *facts, enum action action)
 {
@@ -20,7 +21,7 @@ void pair_facts_refuse(struct pair_facts *facts, const char *rule)
     facts->refused[facts->refused_count++] = rule;
 }
 
-/* Of facts that exceed the limit only is_too_large is recorded; the decision is still made. */
+/* Of facts that exceed the limit only is_too_large is recorded; the decision is still made, because the label of an organisation with many projects has such facts. It is counted, and makes an alarm. */
 static struct result bounded(struct pair_facts *facts, struct result result, const struct error *err)
 {
     if (result.ok || err->kind != ERROR_LIMIT) return result;
@@ -186,7 +187,8 @@ struct result pair_facts_write(const struct pair_facts *facts, struct buffer *te
 {
     TRY(buffer_format(text, err, "{\"action\":\"%s\",\"digest\":%s,\"judged\":[", action_name(facts->action),
                       facts->knows_digest ? "true" : "false"));
-    if (!facts->is_too_large) TRY(buffer_add_text(text, buffer_text(&facts->entries), err));
+    if (facts->is_too_large) metric_add(&policy_metrics_rows[POLICY_METRIC_FACTS], 1);
+    else TRY(buffer_add_text(text, buffer_text(&facts->entries), err));
     TRY(buffer_format(text, err, "],%s\"refused\":[", facts->is_too_large ? "\"omitted\":true," : ""));
     for (size_t i = 0; i < facts->refused_count; i++)
         TRY(buffer_format(text, err, "%s\"%s\"", i > 0 ? "," : "", facts->refused[i]));

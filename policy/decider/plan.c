@@ -198,6 +198,14 @@ struct result policy_plan_pins(const struct policy_plan *plan, const char *name,
 
 /* ---- decisions ---- */
 
+/* As decisions do (decide_exceptions.c): what the server decides by itself uses none whose uses are counted. */
+static bool plan_may_use(const struct policy_plan *plan, const struct plan_question *question,
+                         const struct policy_exception *exception)
+{
+    if (question->is_of_server && exception->uses < INT64_MAX) return false;
+    return !tenancy_is_spent(&plan->snapshot->tenancy, exception);
+}
+
 struct result plan_decide(const struct policy_plan *plan, enum plan_side side, const struct plan_question *question,
                           struct policy_decision **decision_out, struct error *err)
 {
@@ -216,7 +224,7 @@ struct result plan_decide(const struct policy_plan *plan, enum plan_side side, c
     size_t count = 0;
     facts.exceptions = policy_set_exceptions(set, question->project, &facts.exception_count);
     for (size_t i = 0; i < facts.exception_count; i++)
-        if (!tenancy_is_spent(&plan->snapshot->tenancy, facts.exceptions[i])) left[count++] = facts.exceptions[i];
+        if (plan_may_use(plan, question, facts.exceptions[i])) left[count++] = facts.exceptions[i];
     facts.exceptions = left;
     facts.exception_count = count;
     const struct policy_documents *documents = NULL;
@@ -275,7 +283,8 @@ void plan_conclude(const struct plan_verdict verdicts[PLAN_SIDES], struct plan_a
                                                  : will_be      ? PLAN_NEWLY_DENIED
                                                  : was          ? PLAN_NEWLY_ALLOWED
                                                                 : PLAN_ALLOWED,
-                                       .operation = ""};
+                                       .operation = "",
+                                       .is_of_name = verdicts[PLAN_NOW].is_of_name || verdicts[PLAN_THEN].is_of_name};
     if (was != will_be) take(&verdicts[will_be ? PLAN_THEN : PLAN_NOW], answer_out);
 }
 
@@ -285,6 +294,7 @@ void plan_conclude(const struct plan_verdict verdicts[PLAN_SIDES], struct plan_a
 static struct result ask_region(const struct policy_plan *plan, enum plan_side side, struct plan_question *question,
                                 struct plan_verdict *verdict, struct error *err)
 {
+    question->is_of_server = true; /* no request */
     const struct policy_set *set = plan_set(plan, side);
     const struct tenant_project *project = tenancy_project(&plan->snapshot->tenancy, question->scope);
     const struct uuid none = {{0}};

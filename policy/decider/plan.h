@@ -45,6 +45,7 @@ struct plan_answer {
     enum plan_change change;
     const char *operation; /* "" if no operation was asked; static */
     char scope[RESOURCE_NAME_MAX + 1], target[256], rule[65], policy[80];
+    bool is_of_name; /* of this name alone, not of its class: it depends on whether the repository exists */
 };
 
 /** A target of an event of the log. */
@@ -59,7 +60,7 @@ RESULT policy_plan_event(const struct policy_plan *plan, const struct plan_event
 
 /**
  * Appends a text that is the same for names which the same facts decide alike: for an event of one of them, policy_plan_event() answers as for the
- * others, but for the `scope` of the answer. ERROR_NO_MEMORY, and the failures of `names`.
+ * others, but for the `scope` of the answer, unless this says that it is of the name. ERROR_NO_MEMORY, and the failures of `names`.
  */
 RESULT policy_plan_class(const struct policy_plan *plan, const char *name, struct buffer *text, struct error *err)
     __attribute__((nonnull));

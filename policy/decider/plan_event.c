@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "policy/decider/place.h"
 #include "policy/decider/plan_priv.h"
 #include "policy/replay_priv.h"
 
@@ -17,6 +18,8 @@ struct entry {
     bool compares; /* a new label is compared with the one before */
     struct label label, before;
     bool is_labelled, was_labelled;
+    bool is_of_server; /* nobody has asked for it */
+    bool is_without_runner; /* a run is asked for */
 };
 
 /* Why an event can't be decided again; NULL: it can. */
@@ -83,6 +86,40 @@ static struct result compare(const struct entry *entry, const struct plan_questi
     return SUCCESS;
 }
 
+static struct result is_denied(const struct entry *entry, const struct plan_question *asked, bool *is_denied_out,
+                               struct error *err)
+{
+    const struct policy_set *set = plan_set(entry->plan, entry->side);
+    struct plan_question question = *asked;
+    struct plan_verdict trial = {.is_denied = false};
+
+    question.target = policy_set_region(set, question.target_id, entry->plan->now_ms * 1000);
+    if (question.target == NULL) question.target = policy_set_unknown(set);
+    TRY(plan_ask(entry->plan, entry->side, &question, &trial, err));
+    *is_denied_out = trial.is_denied;
+    return SUCCESS;
+}
+
+/* As the decision does: an attested runner of the region is hoped for if no other may have the run. */
+static struct result find_runner(const struct entry *entry, struct plan_question *question, struct error *err)
+{
+    static const size_t mark = sizeof POLICY_ATTESTED_MARK - 1;
+    const char *named = question->target_id;
+    const struct set_region *region = NULL;
+    bool is_refused = false;
+
+    if (strncmp(named, POLICY_ATTESTED_MARK, mark) == 0) question->target_id += mark;
+    region = set_region(plan_set(entry->plan, entry->side), question->target_id);
+    if (region == NULL) return SUCCESS;
+    TRY(is_denied(entry, question, &is_refused, err));
+    if (!is_refused) return SUCCESS;
+    struct plan_question attested = *question;
+    attested.target_id = region->attested_id;
+    TRY(is_denied(entry, &attested, &is_refused, err));
+    if (!is_refused) question->target_id = attested.target_id;
+    return SUCCESS;
+}
+
 static struct result ask_operation(const struct entry *entry, const json_t *json, struct plan_verdict *verdict,
                                    struct doubt *doubt, struct error *err)
 {
@@ -94,15 +131,35 @@ static struct result ask_operation(const struct entry *entry, const json_t *json
         .label = entry->is_labelled ? &entry->label : NULL,
         .op = (enum policy_operation)(1U << word_index(operation_names, json_text_of(json, "op"))),
         .target_id = json_text_of(json, "target_id"),
+        .is_of_server = entry->is_of_server,
     };
 
     if ((question.op & OP_OF_CLIENTS) != 0) {
         if (!plan_network(set, question.target_id, entry->event->then, &question))
             doubt->why = "network"; /* the sets have different networks, and the address is sealed */
+    } else if (question.op == OP_TRAIN) {
+        if (entry->is_without_runner) TRY(find_runner(entry, &question, err));
+        question.target = policy_set_runner_named(set, question.target_id, entry->plan->now_ms * 1000);
     } else question.target = policy_set_region(set, question.target_id, entry->plan->now_ms * 1000);
     if (question.target == NULL) question.target = policy_set_unknown(set);
     if (entry->compares) return compare(entry, &question, verdict, err);
     return plan_ask(entry->plan, entry->side, &question, verdict, err);
+}
+
+/* Whoever reads is refused, too, if the content may not be where it is. */
+static struct result ask_place(const struct entry *entry, const json_t *operations, struct plan_verdict *verdict,
+                               struct error *err)
+{
+    for (size_t i = 0; i < json_array_size(operations); i++) {
+        const json_t *operation = json_array_get(operations, i);
+        const struct plan_question read = {
+            .scope = entry->scope,
+            .digest = entry->digest,
+            .op = (enum policy_operation)(1U << word_index(operation_names, json_text_of(operation, "op"))),
+            .target_id = json_text_of(operation, "target_id")};
+        if ((read.op & (OP_READ | OP_TRAIN)) != 0) return plan_read_place(entry->plan, entry->side, &read, verdict, err);
+    }
+    return SUCCESS;
 }
 
 static struct result ask_entry(struct entry *entry, struct plan_verdict *verdict, struct doubt *doubt, struct error *err)
@@ -110,6 +167,7 @@ static struct result ask_entry(struct entry *entry, struct plan_verdict *verdict
     const json_t *operations = json_object_get(entry->json, "operations");
 
     TRY(find_label(entry, err));
+    TRY(ask_place(entry, operations, verdict, err));
     for (size_t i = 0; i < json_array_size(operations); i++)
         TRY(ask_operation(entry, json_array_get(operations, i), verdict, doubt, err));
     return SUCCESS;
@@ -131,6 +189,23 @@ static struct result judge(struct entry *entry, struct plan_verdict *verdict, st
     return SUCCESS;
 }
 
+/* Decided without a request (copy_decision.h, place.h). */
+static bool is_of_server(const char *action)
+{
+    static const enum action own[] = {ACTION_COPY_WRITE, ACTION_MOVE_WRITE, ACTION_PROJECT_MOVED, ACTION_PLACEMENT_CHECK};
+
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(action, action_name(own[i])) == 0) return true;
+    return false;
+}
+
+static bool is_without_runner(const json_t *facts)
+{
+    const char *action = json_text_of(facts, "action");
+
+    return strcmp(action, "run.request") == 0 || strcmp(action, "run.order") == 0;
+}
+
 static struct result judge_all(const struct policy_plan *plan, const struct plan_event *event, const json_t *facts,
                                struct plan_verdict verdicts[PLAN_SIDES], struct doubt *doubt, struct error *err)
 {
@@ -145,7 +220,9 @@ static struct result judge_all(const struct policy_plan *plan, const struct plan
                                   .side = side,
                                   .scope = scope == NULL ? event->name : scope,
                                   .digest = json_is_true(json_object_get(facts, "digest")) ? event->digest : NULL,
-                                  .json = json};
+                                  .is_of_server = is_of_server(json_text_of(facts, "action")),
+                                  .json = json,
+                                  .is_without_runner = is_without_runner(facts)};
             (void)uuid_parse(bytes_of_text(json_text_of(json, "project")), &entry.project); /* the shape has checked it */
             TRY(judge(&entry, &verdicts[side], doubt, err));
         }
@@ -164,7 +241,7 @@ static bool take_refused(const json_t *facts, struct doubt *doubt)
         const char *rule = json_string_value(json_array_get(refused, i));
         if (strcmp(rule, "SYS-NO-POLICY") == 0) doubt->why = "no set was in force";
         else if (strcmp(rule, "SYS-LIMIT") == 0) doubt->why = "limit";
-        else is_by_rights = true;
+        else is_by_rights = is_by_rights || strcmp(rule, PLACE_RULE) != 0; /* where it is follows from the set */
     }
     if (json_object_get(facts, "omitted") != NULL) doubt->why = "facts were too large";
     return is_by_rights;

@@ -47,11 +47,12 @@ struct plan_question {
     enum policy_operation op;
     const char *target_id;
     const struct policy_target *target;
+    bool is_of_server; /* nobody asks for it */
 };
 struct plan_verdict {
     int64_t approvals; /* the most that an operation demands, and whether one demands a signed request */
     bool signed_request;
-    bool is_denied;
+    bool is_denied, is_of_name;
     const char *operation;
     char scope[RESOURCE_NAME_MAX + 1], target[256], rule[65], policy[80];
 };
@@ -63,6 +64,12 @@ void plan_note(struct plan_verdict *verdict, const struct plan_question *questio
 /** Decides, and notes the first denial; more than the limits allow is denied, as in a request. ERROR_NO_MEMORY. */
 RESULT plan_ask(const struct policy_plan *plan, enum plan_side side, const struct plan_question *question,
                 struct plan_verdict *verdict, struct error *err);
+/**
+ * Notes that reads are denied because what the repository of `read` has may not be at its home, on a side (place.h): as the look at places finds it, when it has ended. The question has scope and
+ * digest. ERROR_NO_MEMORY.
+ */
+RESULT plan_read_place(const struct policy_plan *plan, enum plan_side side, const struct plan_question *read,
+                       struct plan_verdict *verdict, struct error *err);
 /** What both sides say, in one answer. */
 void plan_conclude(const struct plan_verdict verdicts[PLAN_SIDES], struct plan_answer *answer_out);
 

@@ -18,10 +18,10 @@ const char *region_state_name(const struct region_state *state)
     return state->is_draining ? "draining" : "active";
 }
 
-/* A label is no byte: it may rise wherever the content is. */
+/* A label is no byte: it may rise wherever the content is. Nor is a look at where it is. */
 static unsigned bytes_of(enum action action)
 {
-    const bool is_label = action == ACTION_PROJECT_LABEL || action == ACTION_REPOSITORY_LABEL;
+    const bool is_label = action == ACTION_PROJECT_LABEL || action == ACTION_REPOSITORY_LABEL || action == ACTION_PLACEMENT_CHECK;
 
     if (action == ACTION_COPY_READ) return OP_READ; /* decided towards the other region, and read here */
     return is_label ? OP_NONE : action_operations(action) & (WRITING | READING);

@@ -72,7 +72,8 @@ struct result evaluate_train(const struct decision_context *context, const char 
     OWNED(policy_decision) *full = NULL, *by_runner = NULL;
 
     TRY(policies_known(context, err));
-    TRY(evaluate_repository(context, &(struct repository_query){.name = name, .region = region, .op = OP_TRAIN}, &full, err));
+    const struct repository_query there = {.name = name, .region = region, .is_there = true, .op = OP_TRAIN};
+    TRY(evaluate_repository(context, &there, &full, err));
     TRY(policy_train(set, &again, &by_runner, err));
     add_answer(full, policy_decision_allows(full) ? NULL : policy_decision_denial(full, 0), &answer);
     add_answer(by_runner, policy_train_denial(by_runner), &answer);

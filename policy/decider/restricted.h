@@ -19,6 +19,9 @@ RESULT restricted_documents(const struct restricted *restricted, const struct po
 /** The digests of the restrictions of the organisation, as a canonical JSON array; NULL: it has none. */
 const char *restricted_digests(const struct restricted *restricted, const char *scope);
 
+/** Stands for all of them: another number, other restrictions. 0: there are none. */
+int64_t restricted_mark(const struct restricted *restricted);
+
 /** NULL is legal. */
 struct restricted *restricted_keep(struct restricted *restricted);
 void restricted_free(struct restricted *restricted);

@@ -266,7 +266,8 @@ static bool approves(const struct policy_approver_key *key)
            signing_key_read(document, &read, &refused).ok && read.purpose == SIGNING_APPROVE;
 }
 
-static struct result take_key(struct policy_approver_keys *keys, size_t row, struct error *err)
+static struct result read_key(const struct policy_approver_keys *keys, size_t row, struct policy_approver_key *key_out,
+                              struct error *err)
 {
     struct policy_approver_key key = {.sequence = (uint64_t)pg_int8(keys->rows, row, 0)};
     struct leaf leaf;
@@ -277,19 +278,60 @@ static struct result take_key(struct policy_approver_keys *keys, size_t row, str
         key.envelopes[i] = pg_bytes(keys->rows, row, 2 + i);
         if (key.envelopes[i].length > 0) key.envelope_count = i + 1;
     }
+    *key_out = key;
+    return SUCCESS;
+}
+
+static struct result take_key(struct policy_approver_keys *keys, size_t row, struct error *err)
+{
+    struct policy_approver_key key;
+
+    TRY(read_key(keys, row, &key, err));
     if (approves(&key)) keys->each[keys->count++] = key;
     return SUCCESS;
+}
+
+static void begin_keys(struct policy_approver_keys *keys)
+{
+    keys->count = 0;
+    keys->next = 0;
+}
+
+static void end_keys(struct policy_approver_keys *keys)
+{
+    const size_t count = pg_rows_count(keys->rows);
+
+    if (count == keys->most) keys->next = (uint64_t)pg_int8(keys->rows, count - 1, 0) + 1;
 }
 
 struct result policy_approver_keys_read(const struct permit *permit, struct pg *pg, uint64_t first,
                                         struct policy_approver_keys *keys, struct error *err)
 {
     permit_require(permit, ACTION_POLICY_READ, &the_system);
-    keys->count = 0;
-    keys->next = 0;
+    begin_keys(keys);
     TRY(policy_approvers(pg, first, keys->most, &keys->rows, err));
     const size_t count = pg_rows_count(keys->rows);
     for (size_t i = 0; i < count; i++) TRY(take_key(keys, i, err));
-    if (count == keys->most) keys->next = (uint64_t)pg_int8(keys->rows, count - 1, 0) + 1;
+    end_keys(keys);
+    return SUCCESS;
+}
+
+struct result restriction_documents_read(const struct permit *permit, struct pg *pg, uint64_t first,
+                                         struct policy_approver_keys *keys, struct error *err)
+{
+    const struct resource *where = permit_resource(permit, ACTION_RESTRICTION_READ);
+    struct leaf leaf;
+
+    begin_keys(keys);
+    TRY(restriction_documents(pg, where->name, first, keys->most, &keys->rows, err));
+    for (size_t i = 0; i < pg_rows_count(keys->rows); i++) {
+        struct policy_approver_key *key = &keys->each[keys->count];
+        TRY(read_key(keys, i, key, err));
+        TRY(leaf_read(pg_bytes(keys->rows, i, 1), &leaf, err));
+        if (strncmp(leaf.targets[0].action, "restriction.", strlen("restriction.")) == 0)
+            key->recorder = pg_text(keys->rows, i, 6);
+        keys->count++;
+    }
+    end_keys(keys);
     return SUCCESS;
 }

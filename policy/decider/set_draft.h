@@ -98,6 +98,7 @@ struct policy_approver_key {
     int64_t time_ms;
     size_t envelope_count;
     struct bytes envelopes[DOCUMENT_SIGNATURES_MAX]; /* views into `rows` */
+    const char *recorder;                            /* likewise: who sent a restriction; NULL: not told */
 };
 struct policy_approver_keys {
     struct pg_rows *rows;
@@ -111,3 +112,9 @@ void policy_approver_keys_done(struct policy_approver_keys *keys);
 /** From event `first` on. The permit is of policy.read. Other signing keys of the registry are left out. */
 RESULT policy_approver_keys_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_approver_keys *keys,
                                  struct error *err) __attribute__((nonnull));
+/**
+ * What tells who has signed the restrictions of an organisation: the documents of its security officers, the keys that they name, those of approvers, and the restrictions. The permit is of
+ * restriction.read, for the organisation.
+ */
+RESULT restriction_documents_read(const struct permit *permit, struct pg *pg, uint64_t first, struct policy_approver_keys *keys,
+                                  struct error *err) __attribute__((nonnull));

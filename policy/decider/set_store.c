@@ -6,7 +6,7 @@
 /* clang-format off */
 /* An event is only a hint: sijil-keyd checks the entry itself. */
 static const struct pg_statement policy_set_raise_epoch_sql = {
-    "policy_set_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch() AS epoch) SELECT epoch FROM raised", "", "int8"};
+    "policy_set_raise_epoch", "WITH raised AS (SELECT raise_authorization_epoch_of_set() AS epoch) SELECT epoch FROM raised", "", "int8"};
 static const struct pg_statement policy_set_events_sql = {
     "policy_set_events", "SELECT seq, leaf, coalesce(policy_set_named(detail, $1), '') FROM policy_loads($2, $3)", "int8 int8 int8",
     "int8 bytea bytea"};
@@ -76,8 +76,13 @@ static const struct pg_statement policy_approvers_sql = {
     "SELECT e.seq, e.leaf, d.envelopes[1], coalesce(d.envelopes[2], ''), coalesce(d.envelopes[3], ''), coalesce(d.envelopes[4], '')"
     " FROM document_events(2, $1, 1000000) e JOIN document d ON d.kind = 2 AND d.detail = e.detail WHERE d.scope = '' ORDER BY e.seq LIMIT $2",
     "int8 int8", "int8 bytea bytea bytea bytea bytea"};
+static const struct pg_statement restriction_documents_sql = {
+    "restriction_documents",
+    "SELECT seq, leaf, envelopes[1], coalesce(envelopes[2], ''), coalesce(envelopes[3], ''), coalesce(envelopes[4], ''), recorded_by"
+    " FROM restriction_documents($1, $2, $3) ORDER BY seq",
+    "text int8 int8", "int8 bytea bytea bytea bytea bytea text"};
 static const struct pg_statement *const statements[] = {
-    &policy_approvers_sql, &policy_drafts_expire_sql, &policy_drafts_count_sql, &policy_draft_insert_sql, &policy_drafts_read_sql, &policy_draft_sign_sql,
+    &policy_approvers_sql, &restriction_documents_sql, &policy_drafts_expire_sql, &policy_drafts_count_sql, &policy_draft_insert_sql, &policy_drafts_read_sql, &policy_draft_sign_sql,
     &policy_draft_remove_sql, &policy_sets_loaded_sql, &policy_set_loaded_sql,
     &policy_set_raise_epoch_sql, &policy_set_events_sql, &policy_set_find_sql, &policy_set_find_row_sql,
     &policy_exception_uses_sql, &policy_set_is_awaited_sql, &policy_sets_unrecorded_sql, &stored_label_insert_sql,
@@ -274,4 +279,15 @@ struct result policy_approvers(struct pg *pg, uint64_t first, size_t limit, stru
     pg_add_int8(&arguments, (int64_t)first);
     pg_add_int8(&arguments, (int64_t)limit);
     return pg_run(pg, &policy_approvers_sql, &arguments, rows_out, err);
+}
+
+struct result restriction_documents(struct pg *pg, const char *organisation, uint64_t first, size_t limit,
+                                    struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text(&arguments, organisation);
+    pg_add_int8(&arguments, (int64_t)first);
+    pg_add_int8(&arguments, (int64_t)limit);
+    return pg_run(pg, &restriction_documents_sql, &arguments, rows_out, err);
 }

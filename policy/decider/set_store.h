@@ -96,3 +96,6 @@ RESULT policy_set_loaded(struct pg *pg, uint64_t epoch, struct pg_rows **rows_ou
 RESULT policy_exception_uses(struct pg *pg, const struct bytes *keys, size_t count, struct pg_rows **rows_out, struct error *err);
 /** Columns: number of the event, its entry, four envelopes, "" after the last: documents of signing keys of the registry, from event `first` on. */
 RESULT policy_approvers(struct pg *pg, uint64_t first, size_t limit, struct pg_rows **rows_out, struct error *err);
+/** The same columns, then the principal that recorded it: documents of the security officers of an organisation, of their keys and those of approvers, and its restrictions. */
+RESULT restriction_documents(struct pg *pg, const char *organisation, uint64_t first, size_t limit, struct pg_rows **rows_out,
+                             struct error *err);

@@ -55,6 +55,12 @@ struct stored_floor {
     json_t *json;
 };
 
+/** A repository whose content is out of place (place.h); views of the rows. */
+struct tenant_misplaced {
+    const char *name, *region; /* the home then */
+    bool is_of_database;       /* names and manifests may not be where the database is */
+};
+
 /** All sorted by name. */
 struct tenancy {
     size_t organisation_count, project_count, repository_count;
@@ -76,6 +82,10 @@ struct tenancy {
     struct tenant_stored *stored;
     struct stored_floor *floors[STORED_FLOORS_MAX];
     struct pg_rows *stored_rows;
+
+    size_t misplaced_count;
+    struct tenant_misplaced *misplaced;
+    struct pg_rows *misplaced_rows;
 };
 
 /** Shared by snapshots until an organisation, project or label changes. */
@@ -124,8 +134,9 @@ DEFINE_OWNED(shared_names);
 
 /** What changed since an epoch (tenancy_store.c). */
 struct changed_rights {
-    uint64_t epoch, whole_epoch; /* epoch: now; whole_epoch: the last change that may have changed anything */
-    bool is_whole;  /* read everything: because of such a change, too many changes, or a database with a lower epoch */
+    uint64_t epoch, whole_epoch; /* epoch: now; whole_epoch: the last change that may have changed anything, or the policy set */
+    bool
+        is_whole; /* read everything: because of such a change of more than the set, too many changes, or a database with a lower epoch */
     bool has_names; /* organisations, projects or labels changed */
     size_t count;   /* organisations of which more changed than single roles */
     struct uuid organisations[RIGHTS_CHANGE_MAX];
@@ -141,6 +152,8 @@ const struct tenant_project *tenancy_project(const struct tenancy *tenancy, cons
 const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy, const char *name);
 /** NULL: the database has no such region (region_state.c). */
 const struct region_state *tenancy_region(const struct tenancy *tenancy, const char *region);
+/** NULL: what the repository has is where it may be, as far as the last look knows. */
+const struct tenant_misplaced *tenancy_misplaced(const struct tenancy *tenancy, const char *name);
 /** Whether no use of this exception is left. */
 bool tenancy_is_spent(const struct tenancy *tenancy, const struct policy_exception *exception);
 /** By id, with a linear search; NULL if there is none. */

@@ -66,6 +66,17 @@ const struct tenant_repository *tenancy_repository(const struct tenancy *tenancy
     return bsearch(name, tenancy->repositories, tenancy->repository_count, sizeof *tenancy->repositories, compare_repository);
 }
 
+static int compare_misplaced(const void *name, const void *misplaced)
+{
+    return strcmp(name, ((const struct tenant_misplaced *)misplaced)->name);
+}
+
+const struct tenant_misplaced *tenancy_misplaced(const struct tenancy *tenancy, const char *name)
+{
+    if (tenancy->misplaced_count == 0) return NULL;
+    return bsearch(name, tenancy->misplaced, tenancy->misplaced_count, sizeof *tenancy->misplaced, compare_misplaced);
+}
+
 static int compare_id(const void *a, const void *b)
 {
     return memcmp(((const struct uuid *)a)->bytes, ((const struct uuid *)b)->bytes, sizeof(struct uuid));

@@ -11,9 +11,9 @@
 static const struct pg_statement decider_epoch_sql = {"decider_epoch", "SELECT epoch FROM authorization_epoch", "", "int8"};
 static const struct pg_statement decider_state_sql = {
     "decider_state",
-    "SELECT e.epoch, c.whole_epoch FROM authorization_epoch e, authorization_change c"
+    "SELECT e.epoch, c.whole_epoch, c.rights_epoch, c.names_epoch FROM authorization_epoch e, authorization_change c"
     " WHERE c.organisation_id = '00000000-0000-0000-0000-000000000000'",
-    "", "int8 int8"};
+    "", "int8 int8 int8 int8"};
 static const struct pg_statement decider_changed_rights_sql = {
     "decider_changed_rights", "SELECT organisation_id, names_epoch FROM authorization_change WHERE part_epoch > $1 LIMIT $2", "int8 int8",
     "uuid int8"};
@@ -52,12 +52,17 @@ static const struct pg_statement decider_regions_sql = {
     "SELECT region_id, coalesce(mark, ''), coalesce(quarantined_for, ''), coalesce(quarantined_epoch, 0), draining_since IS NOT NULL,"
     " retired_at IS NOT NULL, coalesce(keyd, '') FROM region ORDER BY region_id COLLATE \"C\"",
     "", "text text text int8 bool bool text"};
+static const struct pg_statement decider_misplaced_sql = {
+    "decider_misplaced",
+    "SELECT r.full_name, m.region_id, m.operation <> 'ingest' FROM misplaced_content m JOIN repository r USING (repository_id)"
+    " JOIN project p USING (project_id) WHERE r.deleted_at IS NULL AND p.deleted_at IS NULL ORDER BY r.full_name COLLATE \"C\"",
+    "", "text text bool"};
 static const struct pg_statement decider_spent_sql = {
     "decider_spent", "SELECT exception FROM exception_use WHERE used >= uses ORDER BY exception", "", "bytea"};
 static const struct pg_statement *const statements[] = {
     &decider_epoch_sql, &decider_state_sql, &decider_changed_rights_sql, &decider_organisations_sql, &decider_projects_sql,
     &decider_repositories_sql, &decider_stored_sql, &decider_deleted_sql, &decider_regions_sql,
-    &decider_spent_sql,
+    &decider_misplaced_sql, &decider_spent_sql,
 };
 /* clang-format on */
 const struct pg_table decider_table = PG_TABLE(statements);
@@ -274,6 +279,18 @@ static struct result load_regions(struct pg *pg, struct tenancy *tenancy, struct
     return SUCCESS;
 }
 
+static struct result load_misplaced(struct pg *pg, struct tenancy *tenancy, struct error *err)
+{
+    TRY(pg_run(pg, &decider_misplaced_sql, NULL, &tenancy->misplaced_rows, err));
+    const struct pg_rows *rows = tenancy->misplaced_rows;
+    tenancy->misplaced = memory_zeroed(pg_rows_count(rows) + 1, sizeof *tenancy->misplaced);
+    if (tenancy->misplaced == NULL) return no_memory(err);
+    for (size_t i = 0; i < pg_rows_count(rows); i++)
+        tenancy->misplaced[tenancy->misplaced_count++] =
+            (struct tenant_misplaced){pg_text(rows, i, 0), pg_text(rows, i, 1), pg_bool(rows, i, 2)};
+    return SUCCESS;
+}
+
 struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error *err)
 {
     TRY(load_regions(pg, tenancy, err));
@@ -282,6 +299,7 @@ struct result tenancy_load(struct pg *pg, struct tenancy *tenancy, struct error 
     TRY(load_repositories(pg, tenancy, err));
     TRY(load_deleted(pg, tenancy, err));
     TRY(load_spent(pg, tenancy, err));
+    TRY(load_misplaced(pg, tenancy, err));
     return load_stored(pg, tenancy, err);
 }
 
@@ -322,7 +340,8 @@ struct result tenancy_changed_rights(struct pg *pg, uint64_t since, struct chang
     if (pg_rows_count(rows) != 1) return failure(err, ERROR_CORRUPT, "the database has no authorization epoch");
     changed.epoch = (uint64_t)pg_int8(rows, 0, 0);
     changed.whole_epoch = (uint64_t)pg_int8(rows, 0, 1);
-    changed.is_whole = since == 0 || changed.whole_epoch > since || changed.epoch < since;
+    changed.is_whole = since == 0 || (uint64_t)pg_int8(rows, 0, 2) > since || changed.epoch < since;
+    changed.has_names = (uint64_t)pg_int8(rows, 0, 3) > since;
     if (!changed.is_whole) TRY(read_changed_rights(pg, since, &changed, err));
     *changed_out = changed;
     return SUCCESS;
@@ -369,6 +388,8 @@ void tenancy_done(struct tenancy *tenancy)
         free(tenancy->floors[i]);
     }
     pg_rows_free(tenancy->stored_rows);
+    pg_rows_free(tenancy->misplaced_rows);
+    free(tenancy->misplaced);
     free(tenancy->spent);
     free(tenancy->stored);
     free(tenancy->organisations);

@@ -73,6 +73,20 @@ bool decider_find_robot(struct decider *decider, const struct uuid *id, struct r
     return true;
 }
 
+bool decider_robot(struct decider *decider, const char *name, struct uuid *id_out, struct uuid *organisation_out)
+{
+    OWNED(snapshot) *snapshot = decider_take(decider);
+    struct uuid id;
+    const struct authz_robot *robot = uuid_parse(bytes_of_text(name), &id)
+                                          ? authz_snapshot_robot(snapshot->authz, &id)
+                                          : authz_snapshot_robot_named(snapshot->authz, bytes_of_text(name));
+
+    if (robot == NULL) return false;
+    *id_out = robot->id;
+    *organisation_out = robot->organisation;
+    return true;
+}
+
 bool decider_find_binding(struct decider *decider, const struct uuid *id, struct resource *resource_out)
 {
     OWNED(snapshot) *snapshot = decider_take(decider);

@@ -85,8 +85,10 @@ static const struct pg_statement copy_home_reseal_held_sql = {
     "copy_home_reseal_held", RESEAL("held_manifest", "run_id"), RESEAL_PARAMETERS, ""};
 
 #define HOLDS \
-    "SELECT count(*) FROM content_hold h JOIN project o USING (organisation_id) WHERE o.project_id = $1 AND h.released_at IS NULL" \
-    " AND (h.project_id IS NULL OR h.project_id = $1)"
+    "SELECT (SELECT count(*) FROM content_hold h JOIN project o USING (organisation_id) WHERE o.project_id = $1 AND h.released_at IS NULL" \
+    " AND (h.project_id IS NULL OR h.project_id = $1)) +" \
+    " (SELECT count(*) FROM project p JOIN organisation o USING (organisation_id) JOIN signed_hold h ON h.until > now() AND" \
+    " (h.content IN (o.name, o.name || '/' || p.name) OR starts_with(h.content, o.name || '/' || p.name || '/')) WHERE p.project_id = $1)"
 static const struct pg_statement copy_home_holds_sql = {"copy_home_holds", HOLDS, "uuid", "int8"};
 static const struct pg_statement copy_home_repository_sql = {
     "copy_home_repository",

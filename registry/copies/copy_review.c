@@ -7,6 +7,15 @@
 #include "registry/recorder.h"
 #include "registry/registry_priv.h"
 
+/* What is left in an old home came there by no copy, so it is asked as what a move brings. */
+static struct copy_way asked_way(const struct copy_round *round)
+{
+    struct copy_way way = round->claim.way;
+
+    way.is_move = way.is_move || (round->claim.was_home && round->claim.is_withdrawn);
+    return way;
+}
+
 /* ---- Withdrawing ---- */
 
 struct withdrawal {
@@ -93,11 +102,11 @@ struct linking {
 static struct result run_linking(const struct permit *permit, struct change *change, struct pg *pg, struct error *err)
 {
     const struct linking *linking = (const struct linking *)(const void *)change; /* its first member */
-    const struct copy_way *way = &linking->round->claim.way;
-    const struct resource where = copy_where(way, linking->link, way->to, linking->item->digest);
+    const struct copy_way way = asked_way(linking->round);
+    const struct resource where = copy_where(&way, linking->link, way.to, linking->item->digest);
 
-    permit_require(permit, copy_action(way), &where);
-    return copy_row_link(pg, &linking->item->row.key.id, way, &linking->link->repository, linking->item->digest, err);
+    permit_require(permit, copy_action(&way), &where);
+    return copy_row_link(pg, &linking->item->row.key.id, &way, &linking->link->repository, linking->item->digest, err);
 }
 
 static struct result add_link(struct copy_round *round, const struct copy_item *item, const struct copy_link *link,
@@ -123,9 +132,9 @@ static struct result add_link(struct copy_round *round, const struct copy_item *
 static struct result review_link(struct copy_round *round, const struct copy_item *item, const struct copy_link *link,
                                  bool *stays_out, struct error *err)
 {
-    const struct copy_way *way = &round->claim.way;
-    const struct resource where = copy_where(way, link, way->to, item->digest);
-    const struct copy_question question = copy_question_of(way, &where);
+    const struct copy_way way = asked_way(round);
+    const struct resource where = copy_where(&way, link, way.to, item->digest);
+    const struct copy_question question = copy_question_of(&way, &where);
     struct store_answer answer;
 
     TRY(decider_copy_stays(round->options->decider, &question, &answer, err));

@@ -4,9 +4,14 @@
 
 #include "base/memory.h"
 #include "registry/registry_priv.h"
+#include "registry/stored_blob_priv.h"
 
 struct copy_source {
     struct blob_reader *reader;
+    struct registry *registry;
+    struct resource where; /* with the digest */
+    struct uuid blob;
+    bool is_marked;
 };
 
 /* Not through the cache: a copier evicts no key that is in use. */
@@ -30,6 +35,9 @@ struct result copy_source_open(const struct permit *permit, struct registry *reg
     permit_require_detail(permit, ACTION_COPY_READ, where->detail);
     OWNED(copy_source) *source = memory_zeroed(1, sizeof *source);
     if (source == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a copy");
+    source->registry = registry;
+    source->where = *where;
+    source->blob = row->key.id;
     (void)snprintf(identity.region, sizeof identity.region, "%s", where->region);
     TRY(registry_blobs(registry, where->region, &blobs, err));
     TRY(unwrap(registry, where, row, &key, err));
@@ -45,7 +53,13 @@ uint64_t copy_source_length(const struct copy_source *source)
 
 struct result copy_source_read(struct copy_source *source, uint64_t offset, uint8_t *into, size_t length, struct error *err)
 {
-    return blob_reader_read(source->reader, offset, into, length, err);
+    const struct result read = blob_reader_read(source->reader, offset, into, length, err);
+
+    if (!read.ok && err->kind == ERROR_CORRUPT && !source->is_marked) {
+        source->is_marked = true;
+        stored_blob_mark(source->registry, &source->where, &source->blob);
+    }
+    return read;
 }
 
 void copy_source_free(struct copy_source *source)

@@ -41,7 +41,7 @@ static const struct pg_statement collect_project_sql = {
     "uuid uuid", "uuid uuid text text text int8 bool"};
 static const struct pg_statement collect_repository_sql = {
     "collect_repository",
-    "SELECT r.repository_id, r.name, r.full_name, " CONTENT_IS_HELD("r.repository_id") " FROM repository r"
+    "SELECT r.repository_id, r.name, r.full_name, " REPOSITORY_IS_HELD("r.repository_id") " FROM repository r"
     " WHERE r.project_id = $1 AND r.name > $2 AND r.deleted_at IS NULL ORDER BY r.name LIMIT 1",
     "uuid text", "uuid text text bool"};
 static const struct pg_statement collect_tags_sql = {
@@ -86,7 +86,7 @@ static const struct pg_statement collect_manifest_sql = {
     " AND (NOT $8 OR m.subject_digest IS NULL OR NOT EXISTS"
     " (SELECT FROM manifest s WHERE s.repository_id = $1 AND s.digest = m.subject_digest))"
     " AND (NOT $8 OR NOT " MANIFEST_IS_ADMITTED("$1", "$3", "$2") ")"
-    " AND NOT " CONTENT_IS_HELD("$1")
+    " AND NOT " MANIFEST_IS_HELD("$1", "$3")
     " AND EXISTS (SELECT FROM project_rules r WHERE r.project_id = $6 AND r.version = $7)),"
     " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $6)"
@@ -106,7 +106,7 @@ static const struct pg_statement collect_past_count_sql = {
 static const struct pg_statement collect_expire_sql = {
     "collect_expire",
     "WITH doomed AS (SELECT m.repository_id, m.digest, m.size_bytes FROM manifest m WHERE m.repository_id = $1 AND m.digest = $2"
-    " AND m.created_at <= now() - $4::int8 * interval '1 second' AND NOT " HAS_TOO_MANY_TAGS("$1", "$2") " AND NOT " CONTENT_IS_HELD("$1") "),"
+    " AND m.created_at <= now() - $4::int8 * interval '1 second' AND NOT " HAS_TOO_MANY_TAGS("$1", "$2") " AND NOT " MANIFEST_IS_HELD("$1", "$2") "),"
     " untagged AS (DELETE FROM tag t USING doomed d WHERE t.repository_id = d.repository_id AND t.manifest_digest = d.digest),"
     " counted AS (UPDATE project_quota q SET bytes_used = q.bytes_used - d.size_bytes FROM doomed d WHERE q.project_id = $3)"
     " DELETE FROM manifest m USING doomed d WHERE m.repository_id = d.repository_id AND m.digest = d.digest",

@@ -1,14 +1,17 @@
-/* The plan of a policy set: planning/ makes it, and this runs it as a job. It begins again when it was interrupted. */
+/* The plan of a policy set: planning/ makes it, and this runs it as a job. It begins again when it was interrupted. What it works on now is told at once. */
 #include "base/text.h"
 #include "registry/jobs/job_priv.h"
 
 static bool go_on(void *context, unsigned phase, uint64_t done, uint64_t total)
 {
     struct job_run *run = context;
+    const bool is_next = run->job.phase != (enum job_phase)phase;
+    struct error ignored = {0}; /* job_go_on() tries again */
 
     run->job.phase = (enum job_phase)phase;
     run->job.done = done;
     run->job.total = total;
+    if (is_next) (void)job_save(run, &ignored).ok;
     return job_go_on(run);
 }
 

@@ -136,7 +136,7 @@ static struct result compose(const struct runner_state *state, const struct runn
     return *body_out != NULL ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for an enrolment");
 }
 
-static struct result send(struct runner_state *state, const struct runner_code_file *file, struct error *err)
+static struct result send_document(struct runner_state *state, const struct runner_code_file *file, struct error *err)
 {
     struct buffer OWNED_BUFFER envelope = BUFFER(DOCUMENT_ENVELOPE_MAX((size_t)8 * 1024));
     OWNED(http) *http = NULL;
@@ -159,7 +159,7 @@ static struct result enroll_with(const struct enroll_options *options, struct by
     TRY(parse(options->code_file, text, &file, err));
     TRY(runner_state_begin(options->state, &state, err));
     TRY(keep_registry(options, file, state, err));
-    TRY(send(state, file, err));
+    TRY(send_document(state, file, err));
     *state_out = GIVE(state);
     return SUCCESS;
 }

@@ -1,6 +1,5 @@
 #include "runner/sandbox/proof.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/network.h"
 #include "base/text.h"
 
 #define TEXT_MAX 65536 /* of /etc/resolv.conf and /proc/net/route: more than a machine has */
@@ -27,18 +27,6 @@ static void add(struct list *list, const char *address, const char *port)
     (void)snprintf(added->port, sizeof added->port, "%s", port);
 }
 
-static bool is_address(const char *text)
-{
-    uint8_t bytes[16];
-
-    return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
-}
-
-static bool is_loopback(const char *text)
-{
-    return strncmp(text, "127.", 4) == 0 || strcmp(text, "::1") == 0;
-}
-
 /* resolv.conf(5): "nameserver" and an address, one a line. */
 static void add_name_servers(struct list *list, const char *text)
 {
@@ -47,10 +35,11 @@ static void add_name_servers(struct list *list, const char *text)
     for (const char *line = text; line != NULL && *line != '\0';
          line = strchr(line, '\n') == NULL ? NULL : strchr(line, '\n') + 1) {
         char address[PROOF_TEXT_SIZE];
+        struct network server;
         if (strncmp(line, word, sizeof word - 1) != 0) continue;
         const char *at = line + sizeof word - 1 + strspn(line + sizeof word - 1, " \t");
         (void)snprintf(address, sizeof address, "%.*s", (int)strcspn(at, " \t\n%"), at);
-        if (is_address(address) && !is_loopback(address)) add(list, address, "53");
+        if (network_of_address(address, &server) && !network_is_loopback(&server)) add(list, address, "53");
     }
 }
 

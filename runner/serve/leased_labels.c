@@ -19,8 +19,10 @@ static struct result decide(struct leased *leased, struct error *err)
     const struct runner_state *state = leased->worker->options->state;
     const struct run_bundle *bundle = leased->verdict->bundle;
     const json_t *sets = json_object_get(bundle->json, "policy_sets");
-    const struct order_context place = {.region = state->own.region, .now_ms = clock_wall_ms(), .floors = &leased->floors->views};
+    char region[RUNNER_PLACE_SIZE];
+    const struct order_context place = {.region = region, .now_ms = clock_wall_ms(), .floors = &leased->floors->views};
 
+    runner_key_place(&state->own, region);
     TRY(order_policy_check(bundle->chain.order, sets, state->root, &place, err));
     buffer_clear(&leased->label);
     return order_policy_label(bundle->chain.order, sets, state->root, &place, &leased->label, err);

@@ -49,10 +49,12 @@ static bool was_taken(const struct order_terms *terms, const struct taken_lease 
 static struct result decide_again(const struct order_terms *terms, const struct ecdsa_key *root, struct verdict *verdict,
                                   struct error *err)
 {
-    const struct order_context place = {.region = terms->own.region, .now_ms = terms->now_ms};
+    char region[RUNNER_PLACE_SIZE];
+    const struct order_context place = {.region = region, .now_ms = terms->now_ms};
     const json_t *sets = json_object_get(verdict->bundle->json, "policy_sets");
     struct error why = {0};
 
+    runner_key_place(&terms->own, region);
     if (order_policy_check(verdict->bundle->chain.order, sets, root, &place, &why).ok) return SUCCESS;
     if (why.kind == ERROR_NO_MEMORY) return failure(err, why.kind, "%s", why.message);
     refuse(verdict, "policy", &why);

@@ -1,4 +1,4 @@
-/* A policy set with its proof, from anybody: what is verified, is signed by the root and has exactly that event. */
+/* A policy set or a legal hold with its proof, from anybody: what is verified, is signed as it must be and has exactly that event. */
 #include <assert.h>
 #include <string.h>
 
@@ -15,6 +15,21 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void check_hold(struct bytes data, const struct proof_trust *trust, const struct ecdsa_key *root)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(SET_TEXT_MAX);
+    struct hold_export_report report = {.document = NULL};
+    struct error err = {0};
+
+    if (!hold_export_check(data, trust, root, &report, &err).ok) {
+        assert(report.document == NULL);
+        return;
+    }
+    assert(report.document->kind == DOCUMENT_LEGAL_HOLD && report.document->signature_count > 0);
+    assert(hold_export_report_text(&report, &text, &err).ok);
+    hold_export_report_done(&report);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct ecdsa_key *root;
@@ -24,6 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error err = {0};
 
     if (root == NULL) assert(ecdsa_key_from_pem(bytes_of_text(ROOT_KEY), &root, &err).ok);
+    check_hold((struct bytes){data, size}, &trust, root);
     if (!set_export_check((struct bytes){data, size}, &trust, root, &report, &err).ok) {
         assert(report.set == NULL);
         return 0;

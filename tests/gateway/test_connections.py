@@ -1,6 +1,8 @@
 """Connections before TLS: the time of a handshake, and the share of a network."""
+import os
 import socket
 import ssl
+import tempfile
 import time
 from support import PATIENCE, Server, check, check_soon, finish
 
@@ -94,5 +96,38 @@ check_soon("who leaves makes room", lambda: server.metric("sijil_connections") =
 again = [plain(server, "127.1.2.1") for _ in range(20)]
 time.sleep(0.5)
 check("all of it", all(map(is_open, again)))
+server.stop()
+
+# ---- All ---- (connections_max is for the port and the unix socket together)
+path = os.path.join(tempfile.mkdtemp(), "socket")
+server = Server(handshake_timeout=60, connections_max=40, connections_per_network=100, event_threads=1, listen_socket=path, **SLOW)
+
+
+def local():
+    link = socket.socket(socket.AF_UNIX)
+    link.connect(path)
+    return link
+
+
+def told(name):
+    """A metric, as a person of this machine sees it when no port has room."""
+    link = local()
+    link.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    text = b""
+    while piece := link.recv(65536):
+        text += piece
+    link.close()
+    return next((int(line.split()[-1]) for line in text.decode().splitlines() if line.startswith(name + " ")), None)
+
+
+held = [local() for _ in range(30)]
+check_soon("those of the unix socket count", lambda: told("sijil_connections") == 31)
+more = [plain(server) for _ in range(20)]
+check_soon("the port has what is left, but two", lambda: sum(map(is_open, more)) == 8)
+check_soon("the others are counted", lambda: told('sijil_connections_refused_total{why="all"}') >= 12)
+check("two are for the unix socket, to see why", told("sijil_connections") == 39)
+for connection in held:
+    connection.close()
+check_soon("who leaves makes room on the port", lambda: server.get("/v2/")[0] == 200)
 server.stop()
 finish()

@@ -214,7 +214,8 @@ static void renewed_and_loaded_are_the_same(void **state)
 static void a_role_beside_another_change_is_not_read_alone(void **state)
 {
     static const char *const others[] = {"SELECT raise_authorization_epoch('" BETA "', false)",
-                                         "SELECT raise_authorization_epoch()", "SELECT raise_authorization_epoch(NULL, true)"};
+                                         "SELECT raise_authorization_epoch()", "SELECT raise_authorization_epoch(NULL, true)",
+                                         "SELECT raise_authorization_epoch_of_set()"};
     struct fixture *fixture = *state;
     struct resource project = resource_of(RESOURCE_PROJECT, "acme/models"), acme = resource_of(RESOURCE_ORGANISATION, "acme");
     struct uuid id;

@@ -96,9 +96,9 @@ static void pretend(struct place *place, unsigned long long epoch, unsigned long
         sql, sizeof sql,
         "CREATE OR REPLACE VIEW authorization_epoch AS SELECT %llu::bigint AS epoch;"
         "CREATE OR REPLACE VIEW authorization_change AS SELECT '00000000-0000-0000-0000-000000000000'::uuid AS organisation_id,"
-        " %llu::bigint AS epoch, %llu::bigint AS part_epoch, %llu::bigint AS names_epoch, %llu::bigint AS whole_epoch;"
+        " %llu::bigint AS epoch, %llu::bigint AS part_epoch, %llu::bigint AS names_epoch, %llu::bigint AS whole_epoch, %llu::bigint AS rights_epoch;"
         "GRANT SELECT, UPDATE ON authorization_epoch, authorization_change TO sijil_app",
-        epoch, whole_epoch, whole_epoch, whole_epoch, whole_epoch);
+        epoch, whole_epoch, whole_epoch, whole_epoch, whole_epoch, whole_epoch);
     database_execute(place->log.database, sql);
 }
 

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "crypto/keyd_protocol.h"
+#include "tests/support/signal_process.h"
 
 static void restart(int signal)
 {
@@ -212,6 +213,19 @@ static void broken_connections_are_survived(void **state)
     assert_failures(failures, 5);
 }
 
+/* The kill of a sijil-keyd that had not started again ended ctest with all of its tests. The child is in a group of its own. */
+static void what_does_not_run_is_not_signalled(void **state)
+{
+    int status = 0;
+
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0) _exit(setsid() == getpid() && !signal_process(0, SIGKILL) && !signal_process(-getpid(), SIGKILL) ? 7 : 1);
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
 static void new_versions_keep_the_old(void **state)
 {
     const struct key_binding binding = binding_of(2);
@@ -360,6 +374,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_project_has_a_limit, start, stop),
         cmocka_unit_test_setup_teardown(threads_share_a_client, start, stop),
         cmocka_unit_test_setup_teardown(broken_connections_are_survived, start, stop),
+        cmocka_unit_test(what_does_not_run_is_not_signalled),
         cmocka_unit_test_setup_teardown(new_versions_keep_the_old, start, stop),
         cmocka_unit_test_setup_teardown(subjects_have_keys, start, stop),
         cmocka_unit_test_setup_teardown(tokens_are_composed_and_signed, start, stop),

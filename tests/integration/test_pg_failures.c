@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "tests/support/signal_process.h"
 
 static void a_lost_connection_is_told_and_mended(void **state)
 {
@@ -69,11 +70,11 @@ static void a_server_that_stands_still_blocks_nobody(void **state)
     assert_true(pg_open_with(database_app(fixture->database), tables, &impatient, &pg, &err).ok);
     assert_true(pg_run(pg, &backend_sql, NULL, &rows, &err).ok);
     const pid_t backend = (pid_t)pg_int8(rows, 0, 0);
-    assert_int_equal(kill(backend, SIGSTOP), 0);
+    assert_true(signal_process(backend, SIGSTOP));
     const int64_t before_ms = clock_monotonic_ms();
     const bool ok = pg_run(pg, &thing_count_sql, NULL, NULL, &err).ok;
     const int64_t took_ms = clock_monotonic_ms() - before_ms;
-    assert_int_equal(kill(backend, SIGCONT), 0);
+    assert_true(signal_process(backend, SIGCONT));
     assert_false(ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
     assert_in_range(took_ms, 1400, 9000);
@@ -89,9 +90,9 @@ static void a_server_that_does_not_answer_at_all_blocks_nobody(void **state)
     const struct pg_limits hasty = {.connect_ms = 300, .answer_ms = 300, .session = ""};
     const pid_t server = database_server();
 
-    assert_int_equal(kill(server, SIGSTOP), 0);
+    assert_true(signal_process(server, SIGSTOP));
     const bool ok = pg_open_with(database_app(fixture->database), tables, &hasty, &pg, &err).ok;
-    assert_int_equal(kill(server, SIGCONT), 0);
+    assert_true(signal_process(server, SIGCONT));
     assert_false(ok);
     assert_int_equal(err.kind, ERROR_UNAVAILABLE);
 }

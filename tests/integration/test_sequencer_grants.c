@@ -58,6 +58,9 @@ static void what_was_allowed_outlasts_a_grant(void **state)
     assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH + 4, true), RECORD_DONE);
     (void)database_ask(log.database, "SELECT raise_authorization_epoch()");
     assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH + 4, true), RECORD_STALE);
+    assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH + 5, true), RECORD_DONE);
+    (void)database_ask(log.database, "SELECT raise_authorization_epoch_of_set()");
+    assert_int_equal(decided_on_acme(log.sequencer, TEST_EPOCH + 5, true), RECORD_STALE);
     /* A migration that replaces one of them, and forgets what was taken, would let a decision outlast it. */
     assert_string_equal(
         database_ask(log.database,

@@ -7,11 +7,11 @@ import uuid
 
 from sijil_client import AuthenticatedClient
 from sijil_client.api.audit import audit_event, audit_list
-from sijil_client.api.bindings import binding_create, binding_list, binding_revoke
+from sijil_client.api.bindings import binding_batch, binding_create, binding_list, binding_revoke
 from sijil_client.api.organisations import organisation_create, organisation_list
 from sijil_client.api.projects import project_create, project_read, project_rules, project_rules_read
 from sijil_client.api.robots import robot_create, robot_list, robot_revoke
-from sijil_client.models import BindingWanted, OrganisationWanted, Problem, ProjectWanted, RobotWanted, Rules
+from sijil_client.models import BindingBatchWanted, BindingWanted, OrganisationWanted, Problem, ProjectWanted, RobotWanted, Rules
 
 url, token, ca_file = sys.argv[1:]
 client = AuthenticatedClient(base_url=url, token=token, verify_ssl=ssl.create_default_context(cafile=ca_file))
@@ -46,6 +46,9 @@ robot = parsed(robot_create.sync_detailed(client=client, body=RobotWanted.from_d
 assert robot.secret and robot.name == "robot$made-by-client+ci", robot.name
 binding = parsed(binding_create.sync_detailed(client=client, body=BindingWanted.from_dict({"robot": str(robot.id), "role": "publisher", "scope": "made-by-client/one"})), 201)
 assert str(binding.id) in {str(row.id) for row in parsed(binding_list.sync_detailed(client=client, scope="made-by-client/one"), 200).bindings}
+batch = BindingBatchWanted.from_dict({"bindings": [{"robot": str(robot.id), "role": role, "scope": "made-by-client/one"} for role in ("consumer", "consumer", "no-such-role")]})
+answers = parsed(binding_batch.sync_detailed(client=client, scope="made-by-client", body=batch), 200)
+assert answers.given == 1 and [one.status for one in answers.bindings] == [201, 409, 400] and answers.bindings[1].is_there
 assert binding_revoke.sync_detailed(binding.id, client=client).status_code == 204
 assert [row.name for row in parsed(robot_list.sync_detailed(client=client, organisation="made-by-client"), 200).robots] == [robot.name]
 assert robot_revoke.sync_detailed(robot.id, client=client).status_code == 204

@@ -29,4 +29,6 @@ ban 'connect' 'one way out: use outgoing/call.h' 'bench/tls_bench\.c|crypto/keyd
 ban 'getaddrinfo|gethostbyname|gethostbyname2|gethostbyname_r|res_query|res_search' 'names are resolved by outgoing/, which checks the address' 'outgoing/addresses\.c'
 ban 'PQconnect[A-Za-z]*|PQsetdbLogin|PQsetdb' 'only storage/ reaches PostgreSQL' 'storage/pg_[a-z]+\.c'
 ban 'gnutls_transport_set_[a-z_]+|SSL_connect|BIO_new_connect|BIO_do_connect' 'one way out: use outgoing/call.h' 'bench/[a-z_]+\.c|gateway/http/[a-z_]+\.c|crypto/tls\.c'
+present='tests'
+ban 'kill|killpg' 'may hit the group that ctest is in: use tests/support/signal_process.h' 'tests/support/signal_process\.h|tests/unit/test_keyd\.c'
 exit $bad

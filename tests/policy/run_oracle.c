@@ -53,6 +53,9 @@ static struct result decide(struct pool *pool, const json_t *line, struct buffer
     TRY(policy_groups_new(json_array_get(pool->groups, (size_t)number), &groups, err));
     TRY(policy_facts_read(json_object_get(line, "facts"), &facts, err));
     TRY(policy_evaluate(documents, policy_facts_of(facts), groups, &decision, err));
+    policy_decision_free(GIVE(decision));
+    TRY(policy_evaluate(documents, policy_facts_of(facts), groups, &decision,
+                        err));               /* with what is known of the target by then */
     policy_facts_document_free(GIVE(facts)); /* the decision no longer needs them */
     pool->allowed += policy_decision_allows(decision);
     return policy_decision_write(text, decision, err);

@@ -291,9 +291,10 @@ def a_stranger_is_refused(world):
 
 def a_node_that_stops_before_the_start_says_so(world):
     runs = world.peer.order(world.python(WAIT), NAMES[1:])
-    world.peer.orders[runs[0].id].is_held = True
-    # A node whose question is on its way may be about to start, so it would say nothing: it has its answer first.
+    world.peer.orders[runs[0].id].is_held, world.peer.orders[runs[0].id].every_ms = True, {1: 10_000}
+    # A node whose question is on its way may be about to start, so it would say nothing: it has its answer first, and asks again in ten seconds.
     world.peer.wait(lambda: len(world.peer.orders[runs[0].id].waiting) == 2, "the nodes do not come")
+    time.sleep(1)  # nothing tells that it has read the answer
     world.processes["west"].send_signal(signal.SIGTERM)
     assert world.processes["west"].wait(30) == 0
     world.peer.wait(lambda: runs[1].refusal, "it says nothing")

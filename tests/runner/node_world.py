@@ -52,7 +52,7 @@ class NodeHandler(Handler):
         elif run.stop:
             self.answer(409, {"title": "the attempt has ended", "detail": run.stop})
         elif not ready:
-            self.answer(200, {"ready": False, "every_ms": 200})
+            self.answer(200, {"ready": False, "every_ms": order.every_ms.get(body["node"], 200)})
             order.waiting.add(body["node"])
         else:
             run.has_started = True
@@ -77,6 +77,7 @@ class Order:
         self.nodes, self.leases, self.certificates, self.listens = nodes, {}, {}, {}
         self.waiting = set()  # nodes that know that they wait for others
         self.is_held = False           # the barrier does not open
+        self.every_ms = {}             # node -> until it asks again, 200 ms to 10 s
         self.change = lambda peers: peers  # what a dishonest registry says of other nodes
 
 

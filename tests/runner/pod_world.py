@@ -55,6 +55,16 @@ def pump(one, other):
             each.shutdown(socket.SHUT_RDWR)
 
 
+def code_of(process):
+    """What it has ended with, if it has. Its number stays its own, and that of its group, because only remove() waits for it."""
+    if process.returncode is not None:
+        return process.returncode
+    ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if ended is None:
+        return None
+    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+
 class Pod:
     """The pod of a job: place, agent and payload, with the volumes that they share."""
 
@@ -129,7 +139,7 @@ class Pod:
                     threading.Thread(target=pump, args=pair, daemon=True).start()
 
     def has_ended(self):
-        return all(process.poll() is not None for process in self.processes.values())
+        return all(code_of(process) is not None for process in self.processes.values())
 
     def log(self):
         text = ""
@@ -140,8 +150,9 @@ class Pod:
 
     def end(self, number=signal.SIGKILL, *, names=("agent", "payload")):
         for name in names:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.processes[name].pid, number)
+            if self.processes[name].returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.processes[name].pid, number)
 
     def remove(self):
         self.end()
@@ -153,7 +164,7 @@ class Pod:
     def status(self):
         states = []
         for name in ("agent", "payload"):
-            code = self.processes[name].poll()
+            code = code_of(self.processes[name])
             ended = {"exitCode": 137 if code is not None and code < 0 else code, "reason": self.cluster.ended_reason, "message": ""}
             states.append({"name": name, "state": {"running": {}} if code is None else {"terminated": ended}})
         return {"phase": "Running", "containerStatuses": states, **self.cluster.pod_says}

@@ -122,9 +122,37 @@ def only_an_allowed_region_gets_entries():
     event = auditors()[0].api("GET", "/audit/events?order=descending&action=audit.archive&outcome=denied")["events"][0]
     assert event["entry"]["rgn"] == REGION and event["entry"]["why"]["rules"][0] == "SYS-CLOSED" and "SYS-CLOSED" in json.dumps(refused), (refused, event)
     assert fleet.psql.ask("SELECT count(*) FROM audit_archive") == "0"
-    answer = fleet.client(fleet.admin).call("POST", "/api/v1/policies", fleet.policy_set(2, ("ingest", "mount", "read", "metadata", "log", "backup", "export")),
+    load_policies(2, "backup", "export")
+
+
+def objects():
+    return int(fleet.store.requests()[-1].split()[-2])
+
+
+def load_policies(epoch, *more):
+    answer = fleet.client(fleet.admin).call("POST", "/api/v1/policies", fleet.policy_set(epoch, ("ingest", "mount", "read", "metadata", "log", *more)),
                                             {"Content-Type": "application/json"}, scope="registry:admin:*")
     assert answer.status in (200, 201), (answer.status, answer.body)
+
+
+def what_a_set_forbids_while_bytes_move_is_not_noted():
+    """Decided at the start, and again at the commit under the epoch: nothing is left of the piece that was on its way."""
+    before, answers, requests = objects(), [], len(fleet.store.requests())
+    fleet.psql.ask("BEGIN; LOCK TABLE audit_archive IN ACCESS EXCLUSIVE MODE")
+    moving = threading.Thread(target=lambda: answers.append(archive(str(PIECE), status=403)))
+    moving.start()
+    try:
+        wait_until(lambda: fleet.psql.ask("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'audit_archive'::regclass") != "0", 60, "no piece is begun")
+        load_policies(3)
+    finally:
+        fleet.psql.ask("COMMIT")
+    moving.join()
+    assert "SYS-CLOSED" in json.dumps(answers[0]), answers
+    assert any(line.startswith("DELETE ") for line in fleet.store.requests()[requests:]), "no piece was written"
+    assert fleet.psql.ask("SELECT count(*) FROM audit_archive") == "0" and objects() == before, "the refused piece is there still"
+    acts = [event["entry"]["out"] for event in auditors()[0].api("GET", "/audit/events?order=descending&action=audit.archive")["events"]]
+    assert acts[0] == "denied" and acts[1] == "allowed", acts
+    load_policies(4, "backup", "export")
 
 
 def a_partition_is_released_after_it_was_archived():
@@ -306,7 +334,7 @@ def a_false_leaf_in_its_place_is_found():
     wait_until(lambda: sijil_test.Client(fleet, None, fleet.ports[0]).call("GET", "/readyz").status == 503, 300, "a false leaf is not found")
 
 
-sijil_test.run(a_log_fills, only_an_allowed_region_gets_entries, a_partition_is_released_after_it_was_archived, it_is_read_as_before,
+sijil_test.run(a_log_fills, only_an_allowed_region_gets_entries, what_a_set_forbids_while_bytes_move_is_not_noted, a_partition_is_released_after_it_was_archived, it_is_read_as_before,
                a_sink_that_is_behind_gets_released_entries, a_sink_says_that_a_region_is_away, detection_that_is_behind_reads_released_entries,
                no_false_byte_is_shown_while_the_bucket_fails, the_verifier_reads_archived_entries, a_dump_says_what_it_leaves_out,
                the_verifier_compares_rows_with_released_entries, a_false_leaf_in_its_place_is_found, server=fleet)

@@ -14,6 +14,7 @@ import termios
 import time
 
 import access_cases
+import grant_cases
 import signing_keys
 import sijil_test
 from fleet import Fleet
@@ -309,4 +310,4 @@ if __name__ == "__main__":
     run(prepare, only_a_person_with_an_enrolled_key_asks, one_person_does_not_approve_itself, two_persons_break_it_and_an_alarm_is_delivered, a_row_breaks_nothing,
         the_holder_ends_it_and_a_third_person_reviews_it, it_ends_by_itself_and_does_not_come_back, it_is_reviewed_after_its_end_alone,
         *access_cases.OwnRoles(sys.modules["__main__"]).all(), *access_cases.Elevations(sys.modules["__main__"]).all(),
-        *access_cases.Grants(sys.modules["__main__"]).all(), a_person_who_is_made_again_gets_nothing_back, server=server)
+        *access_cases.Grants(sys.modules["__main__"]).all(), grant_cases.Batches(server).each_counts_in_the_limits, a_person_who_is_made_again_gets_nothing_back, server=server)

@@ -9,6 +9,8 @@ import re
 import threading
 import urllib.parse
 
+from quick_schema import Quick
+
 PATH = "/api/v1/openapi.json"
 WHOLE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 SIGNED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
@@ -22,7 +24,7 @@ class Contract:
         self.document = strict(document)
         self.paths = sorted(((template, expression(template), item) for template, item in document["paths"].items()),
                             key=lambda row: (row[0].count("{"), row[0].count("{repository}")))
-        self.validators = {}
+        self.validators, self.quick, self.accepts = {}, Quick(self.document, {"date-time": WHOLE, "as-signed": SIGNED}), {}
 
     def find(self, method, path):
         """The operation of the description, or None: there is no such route."""
@@ -30,6 +32,12 @@ class Contract:
             if pattern.fullmatch(path) and method.lower() in item:
                 return item[method.lower()]
         return None
+
+    def is_right(self, schema, value):
+        """Whether it is right at a quick look; else validator() says what is wrong."""
+        if id(schema) not in self.accepts:  # schemas live as long as the document
+            self.accepts[id(schema)] = self.quick.of(schema)
+        return self.accepts[id(schema)](value)
 
     def validator(self, schema):
         import jsonschema
@@ -70,8 +78,8 @@ class Contract:
             return f"content type {kind!r} is not in the description: {sorted(media)}"
         if not kind.endswith("json") or "schema" not in media[kind]:
             return None
-        document = json.loads(answer.body)
-        wrong = next(iter(self.validator(media[kind]["schema"]).iter_errors(document)), None)
+        document, schema = json.loads(answer.body), media[kind]["schema"]
+        wrong = None if self.is_right(schema, document) else next(iter(self.validator(schema).iter_errors(document)), None)
         if wrong:
             return f"{'/'.join(map(str, wrong.absolute_path))}: {wrong.message}"
         return wrong_link(path, document.get("next"), answer["Link"], response.get("headers", {})) if answer.status == 200 else None

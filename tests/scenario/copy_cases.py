@@ -61,15 +61,20 @@ def drafted(name, document):
 
 def permit():
     """The tests' set is closed: it permits no copies. More is permitted only by a set that the root signs."""
-    fleet, path = world["fleet"], world["fleet"].path("permit.json")
     document = json.loads(sijil("policy", "show", "HOST", "--document"))
     for rule in (rule for policy in document["policies"] for rule in policy["rules"] if rule["effect"] == "permit"):
         rule["ops"] = sorted({*rule["ops"], "replicate", "migrate"})
+    by_root("permit", document)
+
+
+def by_root(name, document):
+    """Signs the set and waits until it is in force."""
+    fleet, path = world["fleet"], world["fleet"].path(name + ".json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
     epoch = fleet.client(fleet.admin).api("GET", "/policies")["epoch"] + 1
-    sijil("policy", "sign", "--key", fleet.path("approver.pem"), "--epoch", str(epoch), "--output", fleet.path("permit.dsse"), path)
-    with open(fleet.path("permit.dsse"), encoding="utf-8") as file:
+    sijil("policy", "sign", "--key", fleet.path("approver.pem"), "--epoch", str(epoch), "--output", fleet.path(name + ".dsse"), path)
+    with open(fleet.path(name + ".dsse"), encoding="utf-8") as file:
         fleet.client(fleet.admin).api("POST", "/policies", json.load(file))
     wait_until(lambda: all(client.api("GET", "/policies")["epoch"] == epoch for client in fleet.clients(fleet.admin)), 30, "the set is not in force")
 
@@ -381,6 +386,8 @@ def a_project_moves_to_another_home_though_its_gateway_is_killed():
 def a_region_is_drained_to_another_one():
     fleet = world["fleet"]
     fleet.client(fleet.admin).api("POST", "/projects", {"organisation": "main", "name": "drained", "region": FOLDER})
+    said = sijil("region", "drain", "HOST", FOLDER, "--to", "no/such", code=1)
+    assert "1 do not move: main/drained" in said, said
     rows_shown = {row["project"]: row for row in sijil("region", "drain", "HOST", FOLDER, "--to", KEYED, "--json")}
     assert rows_shown["main/drained"]["moves"] and not rows_shown[PROJECT]["moves"] and "copies" in rows_shown[PROJECT]["why"], rows_shown
     soon(lambda: home("drained") == KEYED and found("drained") == {}, "it is not drained")
@@ -388,7 +395,71 @@ def a_region_is_drained_to_another_one():
     sijil("region", "drain", "HOST", FOLDER, "--end")
 
 
+STRAYED = "main/strayed"
+
+
+def strayed(number=0):
+    place = world["fleet"].clients(state["strayer"])[number].repository(STRAYED + "/model")
+    return [(answer.status, b"SYS-MISPLACED" in answer.body) for answer in (
+        place.call("GET", f"blobs/{state['stray']}"), place.call("GET", "manifests/v1"), place.call("HEAD", f"blobs/{state['stray']}"), place.call("GET", "tags/list"))]
+
+
+def look_again():
+    ask("WITH due AS (UPDATE placement_review SET began_at = '-infinity' RETURNING 1) SELECT count(*) FROM due")
+
+
+def no_way_of_reading_goes_around_a_closed_place():
+    """With the tokens from before the set: a part, a manifest by its digest, another tag or repository for it; rows that are removed; a move that is begun and ended."""
+    place = world["fleet"].clients(state["strayer"])[0].repository(STRAYED + "/model")
+    text = state["stray_text"]
+    for answer in (place.call("GET", f"blobs/{state['stray']}", headers={"Range": "bytes=0-0"}), place.call("GET", "manifests/" + sha256(text))):
+        assert answer.status == 403 and b"SYS-MISPLACED" in answer.body, (answer.status, answer.body)
+    other = world["fleet"].clients(state["strayer"])[0].repository(STRAYED + "/other")
+    for answer in (place.put_manifest("v2", text), other.call("POST", f"blobs/uploads/?mount={state['stray']}&from={STRAYED}/model")):
+        assert answer.status == 403 and b"P-LEAVE" in answer.body, (answer.status, answer.body)
+    move(STRAYED, HOME)
+    move(STRAYED, HOME, "--end")
+    soon(lambda: found("strayed") == {}, "the move does not end")
+    ask("WITH gone AS (DELETE FROM misplaced_content RETURNING 1) SELECT count(*) FROM gone")
+    look_again()
+    wait_until(lambda: ask("SELECT count(*) FROM misplaced_content") == "1", 30, "a row that somebody removes opens it")
+    assert strayed()[:2] == [(403, True)] * 2, strayed()
+
+
+def content_where_it_may_not_be_is_closed_until_it_moves():
+    """A set breaks the place of content that is there: nobody reads it, HEAD and lists are as before, and a move frees it."""
+    fleet = world["fleet"]
+    admin = fleet.client(fleet.admin)
+    admin.api("POST", "/projects", {"organisation": "main", "name": "strayed", "region": FOLDER})
+    state["strayer"] = sijil_test.make_robot(fleet, "strayed", "publisher", STRAYED)
+    fleet.wait_known(state["strayer"], STRAYED + "/model")
+    place = fleet.clients(state["strayer"])[0].repository(STRAYED + "/model")
+    state["stray"], state["stray_text"] = put(place, b"x" * 3000, "v1"), place.manifest(b"x" * 3000)
+    open_to_all = [(200, False)] * 4
+    assert strayed() == open_to_all, strayed()
+    seen = len(events("placement.quarantine"))
+    approve(with_policy("leave-az", {"id": "P-LEAVE", "effect": "deny", "ops": ["ingest"], "target": {"geo_within": ["AE/AZ"]}, "message": "not there"}, STRAYED + "/**"))
+    wait_until(lambda: [strayed(number) for number in (0, 1)] == [[(403, True), (403, True), (200, False), (200, False)]] * 2, 30, f"it is read where it may not be: {strayed()}")
+    shown = sijil("admin", "project", "show", "HOST", STRAYED, "--json")
+    assert shown["out_of_place"] == 1 and (shown["misplaced"][0]["repository"], shown["misplaced"][0]["rule"], shown["misplaced"][0]["operation"]) == (STRAYED + "/model", "P-LEAVE", "ingest"), shown
+    assert "P-LEAVE of leave-az@1 denies ingest" in sijil("admin", "project", "show", "HOST", STRAYED)
+    of_check = [entry for entry in events("placement.check") if entry["out"] == "denied"]
+    assert len(of_check) == 1 and "P-LEAVE" in json.dumps(of_check) and of_check[0]["facts"], of_check
+    assert [entry["out"] for entry in events("placement.quarantine")][:len(events("placement.quarantine")) - seen] == ["allowed"]
+    wait_until(lambda: any("content-misplaced" in json.dumps(entry) for entry in events("alarm.raise")), 30, "nobody is alarmed")
+    wait_until(lambda: b"sijil_misplaced_repositories 1" in sijil_test.Client(fleet, None, fleet.ports[0]).call("GET", "/metrics").body, 30, "it is not counted")
+    no_way_of_reading_goes_around_a_closed_place()
+    move(STRAYED, HOME)
+    soon(lambda: home("strayed") == HOME, "it does not move")
+    wait_until(lambda: [strayed(number) for number in (0, 1)] == [open_to_all] * 2, 30, f"it stays closed: {strayed()}")
+    def is_freed():
+        look_again()  # a gateway that copies looks between two copies
+        return ask("SELECT count(*) FROM misplaced_content") == "0"
+    wait_until(is_freed, 120, "it is not freed")
+    assert [entry["out"] for entry in events("placement.free")] == ["allowed"] and "out_of_place" not in sijil("admin", "project", "show", "HOST", STRAYED, "--json")
+
+
 CASES = (content_is_copied_into_further_regions_under_keys_of_theirs, a_copy_that_does_not_verify_is_made_anew, pulls_go_on_from_a_copy_while_the_home_region_is_closed,
          a_withdrawn_copy_is_gone_with_its_key, a_copy_goes_on_at_its_checkpoint_after_a_kill)
 LAST = (a_plan_names_what_keeps_a_project_from_moving, a_project_moves_to_another_home_though_its_gateway_is_killed,
-        a_region_is_drained_to_another_one, a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there)
+        content_where_it_may_not_be_is_closed_until_it_moves, a_region_is_drained_to_another_one, a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there)

@@ -1,8 +1,10 @@
 """The OpenAPI description of a server: anyone can read it, without an event, and it is correct. The checks against it find errors.
 
 The cases run on the server of another scenario, which calls cases()."""
+import copy
 import json
 import os
+import random
 import re
 
 import contract
@@ -131,9 +133,62 @@ def lies_are_noticed():
     assert problem("/api/v1/robots", Twisted(404, {"title": "x"}, "application/problem+json"))
 
 
+ODD = (None, True, -1, 1 << 70, 1.5, "", "x", "x" * 5000, "2026-01-01T00:00:00Z", [], [None], {}, {"x": 1})
+TEXTS = {"uuid": "01234567-89ab-cdef-0123-456789abcdef", "date-time": "2026-01-01T00:00:00Z", "as-signed": "2026-01-01T00:00:00+04:00"}
+
+
+def example(schemas, schema, depth=0):
+    """A value that the schema mostly allows."""
+    if "$ref" in schema:
+        return example(schemas, schemas[schema["$ref"].rsplit("/", 1)[1]], depth + 1)
+    kinds = schema.get("type", "string")
+    kind = kinds if isinstance(kinds, str) else random.choice(kinds)
+    if kind == "object":
+        chosen = {name: member for name, member in schema.get("properties", {}).items() if name in schema.get("required", ()) or depth < 4 and random.random() < 0.5}
+        return {name: example(schemas, member, depth + 1) for name, member in chosen.items()}
+    if kind == "array":
+        return [example(schemas, schema["items"], depth + 1) for _ in range(max(schema.get("minItems", 0), random.randrange(2) if depth < 4 else 0))]
+    if kind == "string":
+        return random.choice(schema.get("enum") or [TEXTS.get(schema.get("format")) or "a" * schema.get("minLength", 1)])
+    return {"null": None, "boolean": random.random() < 0.5, "integer": schema.get("minimum", 0)}[kind]
+
+
+def places(value, path=()):
+    yield path
+    for key, member in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(member, path + (key,))
+
+
+def changed(value):
+    """With another value at one place, or with a member more or less."""
+    path = random.choice(list(places(value)))
+    if not path:
+        return random.choice(ODD)
+    whole = inner = copy.deepcopy(value)
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[random.choice((path[-1], "odd")) if isinstance(inner, dict) else path[-1]] = random.choice(ODD)
+    if isinstance(inner, dict) and random.random() < 0.2:
+        del inner[path[-1]]
+    return whole
+
+
+def the_quick_check_allows_only_what_the_slow_one_allows():
+    held, allowed, refused = contract.load(state["admin"]), 0, 0
+    schemas = held.document["components"]["schemas"]
+    random.seed(7)
+    for schema in schemas.values():
+        value = example(schemas, schema)
+        for each in (value, changed(value), changed(value)):
+            slow = held.validator(schema).is_valid(each)
+            assert held.is_right(schema, each) == slow, (schema, each, slow)
+            allowed, refused = allowed + slow, refused + (not slow)
+    assert allowed > 150 and refused > 400, (allowed, refused)
+
+
 def cases(server):
     state["server"], state["admin"] = server, server.client(server.admin)
     state["auditor"] = server.client(sijil_test.make_robot(server, "describer", "auditor", ""))
     return (anybody_gets_it_without_an_event, it_is_what_the_build_made, every_reading_route_answers_as_described,
             bad_bodies_are_refused_by_the_member, a_generated_client_may_encode_the_slashes_of_a_repository,
-            the_command_line_sends_nothing_twice_that_is_not_the_same_twice, lies_are_noticed)
+            the_command_line_sends_nothing_twice_that_is_not_the_same_twice, lies_are_noticed, the_quick_check_allows_only_what_the_slow_one_allows)

@@ -323,7 +323,12 @@ def clients_are_where_their_certificate_or_port_says():
             link = with_certificate(folder, "resident", authority=True)[0]
             link.port = port
             return link
+        early = certified()  # while no set has a place of an authority, nobody looks which one it leads to
+        early.request("GET", "/healthz")
+        early.getresponse().read()
         load([*policies, policy], [here, abroad])
+        status, where = look(early)
+        assert status in (200, 404) and where == "authority:" + authority, f"an old connection is not looked at again: {status, where}"
         assert look(first.connection(), **{"X-Forwarded-For": "10.1.2.3", "Forwarded": "for=10.1.2.3", "X-Client-Cert": authority}) == (403, "client")
         assert look(with_certificate(folder, "stranger")[0]) == (403, "client")  # which it has signed itself
         status, where = look(certified())
@@ -418,6 +423,9 @@ def dangerous_actions_need_a_fresh_login():
         answer = first.call("POST", "/api/v1/authz/explain", json.dumps({"action": "robot.create", "resource": "main"}),
                             {"Content-Type": "application/json", "Authorization": "Bearer " + token})
         assert answer.json["allowed"] and any("fresh login" in each for each in answer.json["unknown"]) == says, answer.body
+    batch = [first.call("POST", "/api/v1/bindings/batch?scope=main", json.dumps({"bindings": [{"issuer": issuer.url, "subject": "sue", "role": "auditor", "scope": "main"}]}),
+                        {"Authorization": "Bearer " + token}) for token in (old, issuer.token(**good))]
+    assert [one.status for one in batch] == [401, 201] and 'max_age="900"' in batch[0]["WWW-Authenticate"], [one.body for one in batch]
     assert first.call("GET", "/api/v1/projects", headers={"Authorization": "Bearer " + old}).status == 200  # nothing dangerous
     # What the root has signed comes into force with the draft, so the draft needs what an approval needs.
     document = canonical({"schema": "sijil.document/v1", "kind": "group-roles", "scope": "", "name": "by-root", "version": 1, "effective_from": utc(now - 1), "expires": utc(now + 86400),

@@ -178,7 +178,12 @@ def prepare():
 
 
 def a_machine_becomes_a_runner():
-    path, content = invite(devices=1, assurance=2)
+    with open(place("visit.txt"), "w", encoding="utf-8") as file:
+        file.write("photographs")
+    about = {"devices": 1, "assurance": 4, "evidence": place("visit.txt"), "attested-by": "Mona Saleh, in the hall"}
+    for lacking in (about, {"assurance": 4}, {**about, "assurance": 3, "network": "127.0.0.0/8"}, {**about, "network": "127.0.0.1/8"}):
+        assert "attest" in invite(code=2, **lacking), lacking
+    path, content = invite(network="127.0.0.0/8", **about)
     said = enroll(path, "first", "--log-key", content["registry"]["log_key"])
     name = key_of("first")
     assert f"sijil runner approve {at} {name} --key KEY. Then: sijil-runner enroll --state=" in said, said
@@ -186,11 +191,14 @@ def a_machine_becomes_a_runner():
     assert shown["state"] == "waiting for its approval" and shown["pool"] == "gpu" and shown["devices"] == 1, shown
     assert os.stat(place("first")).st_mode & 0o777 == 0o700 and os.stat(place("first/key.pem")).st_mode & 0o777 == 0o600
     assert listed(name)["missing"] == 2 and listed(name)["state"] == "draft"
-    assert "region         dev" in sijil("alice", "runner", "approve", at, name, "--key", state["alice"]["key"])
+    told = sijil("alice", "runner", "approve", at, name, "--key", state["alice"]["key"])
+    for words in ("region         dev", "attested by    Mona Saleh, in the hall", "evidence       sha256:" + hashlib.sha256(b"photographs").hexdigest(),
+                  "only from      127.0.0.0/8"):
+        assert words in told, told
     assert listed(name)["missing"] == 1 and listed(name)["state"] == "draft"
     runner("enroll", "--state", place("first"), code=3)
     made = approve("bob", name)
-    assert made["state"] == "in force" and made["runner"] == shown["runner"] and made["assurance"] == 2, made
+    assert made["state"] == "in force" and made["runner"] == shown["runner"] and made["assurance"] == 4 and made["attestation"]["networks"] == ["127.0.0.0/8"], made
     ready = runner("enroll", "--state", place("first"), "--wait", "--json")
     assert ready["state"] == "enrolled" and ready["certificate_until"], ready
     whole_one = sijil("bob", "runner", "show", at, name, "--json")

@@ -80,6 +80,8 @@ def load(**more):
         api("POST", "/policies", json.load(file))
     os.unlink(path + ".dsse")
     wait_until(lambda: api("GET", "/policies")["epoch"] == epoch, 30, "the set is not in force")
+    if fleet.psql.ask("SELECT count(*) FROM misplaced_content") != "0":  # what the set before had closed may be open again
+        wait_until(lambda: fleet.psql.ask(f"SELECT after IS NULL AND done_version >> 40 = {epoch} FROM placement_review") == "t", 30, "nobody looks what may stay where it is")
 
 
 def api(method, path, document=None):

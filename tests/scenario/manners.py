@@ -12,6 +12,7 @@ import threading
 
 import sijil_test
 from fleet import Fleet
+from grant_cases import Batches
 from sijil_test import Client, make_robot, program, run
 
 server = Fleet(2, log_level="warning", rights_rate_per_organisation=1000, rights_rate_per_principal=1000)
@@ -400,4 +401,4 @@ run(prepare, a_repeat_makes_nothing_twice, each_repeat_is_recorded, another_requ
     a_secret_is_never_kept, rights_count_at_each_repeat, bad_keys_are_refused, of_many_at_once_one_is_done, a_change_without_its_answer_is_said,
     a_forged_answer_is_not_sent, rows_end_after_a_day, a_conflict_costs_its_group_nothing, of_one_caller_the_newest_are_kept, rows_go_with_the_key_of_their_caller, kill_9_makes_nothing_twice, sijil_repeats_what_it_can_not_know, sijil_tells_what_it_can_not_know,
     rules_are_changed_by_those_who_know_them, of_two_who_know_the_same_one_wins,
-    limits_are_named, server=server)
+    *Batches(server).all(), limits_are_named, server=server)

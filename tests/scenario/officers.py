@@ -104,7 +104,7 @@ def a_row_of_the_database_gives_nothing():
     person("alice", "registry-admin", "")
     server.people.add("mallory")
     # A round of the verifier would take her row away (tests/scenario/scim.py), so the others would not see that it gives nothing while it is there.
-    server.sql("CREATE OR REPLACE FUNCTION doubt_row(doubted uuid) RETURNS boolean LANGUAGE sql AS 'SELECT false'; INSERT INTO binding (binding_id, issuer, subject, role, granted_by) VALUES (gen_random_uuid(), "
+    server.sql("CREATE OR REPLACE FUNCTION doubt_row(doubted uuid, event bigint) RETURNS boolean LANGUAGE sql AS 'SELECT false'; INSERT INTO binding (binding_id, issuer, subject, role, granted_by) VALUES (gen_random_uuid(), "
                f"'{server.people.url}', 'mallory', 'registry-admin', 'system'); SELECT raise_authorization_epoch()")
     people["mallory"] = sijil_test.login_of(server, "mallory")
     people["mallory"].principal = principal_of(server.people.url, "mallory")
@@ -352,6 +352,8 @@ def the_most_dangerous_requests_are_signed_one_by_one():
     assert send("POST", target, body, good).status == 201
     refusal(send("POST", target, body, good), "used before")
     assert send("GET", "/api/v1/robots", None).status == 200  # looking is no act
+    many = send("POST", "/api/v1/bindings/batch?scope=acme", json.dumps({"bindings": [{"robot": "robot$acme+signed", "role": "auditor", "scope": "acme"}]}).encode())
+    assert many.status == 403 and b"signed one by one" in many.body, many.body  # each signature is for one grant
     robots = {one["name"].partition("+")[2]: one["id"] for one in admin.api("GET", "/robots?organisation=acme")["robots"]}
     rotation, days = f"/api/v1/robots/{robots['signed']}/secret", b'{"expires_days":3}'  # a body that arrives after a first decision
     refusal(send("POST", rotation, days), "Sijil-Act")

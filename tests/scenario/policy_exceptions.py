@@ -38,6 +38,12 @@ def read(digest, **headers):
     return state["place"].call("GET", "blobs/" + digest, headers=headers).status
 
 
+def by_tag(tag="v1"):
+    """An exception is for a digest; the tag stands for one."""
+    answer = state["place"].call("GET", "manifests/" + tag)
+    return answer.status, answer["Docker-Content-Digest"]
+
+
 def bring(document):
     """With all signatures that it needs; the last one brings it into force."""
     for who, key, status in (("carol", None, 200), ("alice", root_key(), 200), ("dana", None, 201)):
@@ -55,7 +61,9 @@ def a_house_that_nobody_may_read_in():
     state["project"] = server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "leave"})["id"]
     state["place"] = server.client(sijil_test.make_robot(server, "visitor", "publisher", "main/leave")).repository("main/leave/scans")
     state["large"], state["small"] = state["place"].push_blob(bytes(SIZE)), state["place"].push_blob(b"a scan")
-    assert (read(state["small"]), read(state["large"])) == (403, 403)
+    answer = state["place"].put_manifest("v1", state["place"].manifest(b"a scan"))
+    state["manifest"] = answer["Docker-Content-Digest"]
+    assert answer.status == 201 and (read(state["small"]), read(state["large"]), by_tag()) == (403, 403, (403, None))
 
 
 def an_exception_is_signed_by_those_that_it_names():
@@ -96,7 +104,7 @@ def a_person_asks_lists_and_revokes():
     letter = os.path.join(policy_drafts.folder.name, "visit.txt")
     with open(letter, "w", encoding="utf-8") as file:
         file.write("please")
-    words = ["policy", "exception", "request", "HOST", "main/leave", "house", "--op", "read", "--target", target(), "--digest", state["small"], "--uses", "3",
+    words = ["policy", "exception", "request", "HOST", "main/leave", "house", "--op", "read", "--target", target(), "--digest", state["small"], "--digest", state["manifest"], "--uses", "4",
              "--until", utc(time.time() + 86400), "--evidence", "letter=" + letter, "--approver", "carol", "--id", "visit-1"]
     assert "lift nothing" in sijil("bob", *words, "--approver", "bob", code=2)
     name = sijil("bob", *words, "--approver", f"{world['server'].people.url} dana", "--json")["name"]
@@ -105,11 +113,17 @@ def a_person_asks_lists_and_revokes():
     document = call("bob", "GET", f"/policies/drafts/{name}").json["payload"].encode()
     assert approve("alice", document, root_key()).status == 200 and approve("dana", document).status == 201
     assert (read(state["small"]), read(state["small"])) == (200, 200)
+    assert by_tag() == (200, state["manifest"]) and by_tag("v2") == (403, None)
+    newest = world["server"].client(world["server"].admin).api("GET", "/audit/events?action=manifest.read&order=descending&limit=2")["events"]
+    assert [(one["entry"]["out"], state["manifest"] in one["entry"]["res"]) for one in newest] == [("denied", False), ("allowed", True)], newest
+    assert newest[1]["entry"]["why"]["note"] == "use 3 of visit-1", newest
     rows = {row["id"]: row for row in sijil("bob", "policy", "exception", "list", "HOST", "--json")}
-    assert (rows["visit-1"]["state"], rows["visit-1"]["used"], rows["visit-1"]["uses"]) == ("in-force", 2, 3), rows
+    assert (rows["visit-1"]["state"], rows["visit-1"]["used"], rows["visit-1"]["uses"]) == ("in-force", 3, 4), rows
     assert sha256(b"please") in sijil("bob", "policy", "exception", "show", "HOST", "visit-1")
     shown = " ".join(sijil("bob", "policy", "show", "HOST", "--root", os.path.join(policy_drafts.folder.name, "root.pub")).split())
-    assert "visit-1" in shown and "3 uses" in shown and "Checked from the root's key on: 3 persons have signed this set" in shown, shown
+    assert "visit-1" in shown and "4 uses" in shown and "Checked from the root's key on: 3 persons have signed this set" in shown, shown
+    other = state["place"].put_manifest("v1", state["place"].manifest(b"a scan", annotations={"a": "b"}))  # the tag stands for another manifest now
+    assert other.status == 201 and by_tag() == (403, None), other.body
     before = active()["epoch"]
     done = sijil("carol", "policy", "exception", "revoke", "HOST", "visit-1", "--key", keys["carol"].path, "--comment", "the visit is over", "--json")
     assert (done["state"], done["change"], active()["epoch"]) == ("in-force", "restricts", before + 1), done
@@ -137,11 +151,11 @@ def a_report_counts_the_uses():
     with open(path + ".json", encoding="utf-8") as file:
         found = json.load(file)
     rows = {row["id"]: (row["used"], row["uses"], row["state"]) for row in found["exceptions"]}
-    assert rows == {"short": (2, 2, "ended"), "visit-1": (2, 3, "its set was replaced")}, rows
+    assert rows == {"short": (2, 2, "ended"), "visit-1": (3, 4, "its set was replaced")}, rows
     assert found["decisions"]["differ"] == found["decisions"]["lacking"] == 0, found["decisions"]
     notes = server.sql("SELECT string_agg(convert_from(leaf, 'UTF8')::json->'why'->>'note', ',' ORDER BY seq) FROM audit_entry"
                        " WHERE convert_from(leaf, 'UTF8')::json->'why'->>'note' LIKE 'use %'")
-    assert notes == "use 1 of short,use 2 of short,use 1 of visit-1,use 2 of visit-1", notes
+    assert notes == "use 1 of short,use 2 of short,use 1 of visit-1,use 2 of visit-1,use 3 of visit-1", notes
     def raised():
         found = server.sql("SELECT coalesce(string_agg(convert_from(leaf, 'UTF8')::json->>'res', ',' ORDER BY seq), '') FROM audit_entry WHERE action = 'alarm.raise'")
         return [found.count(text) for text in (" exception=short ", " exception=visit-1 ", " told=ciso,the_dpo ")]

@@ -285,14 +285,16 @@ def the_policy_set_says_how_many_sign(follow):
         set_now = file.read()
     follow("--set", keep("set", set_now))
 
-    def with_root(persons, key, epoch=2):
-        found = {**json.loads(base64.b64decode(json.loads(set_now)["payload"])), "epoch": epoch, "root": {"officers": 1, "policies": 1, "root": persons, "holder": "ext:" + "0" * 64}}
+    def with_root(persons, key, epoch=2, policies=1):
+        found = {**json.loads(base64.b64decode(json.loads(set_now)["payload"])), "epoch": epoch, "root": {"officers": 1, "policies": policies, "root": persons, "holder": "ext:" + "0" * 64}}
         found.pop("digest")
         found["digest"] = "sha256:" + hashlib.sha256(canonical(found)).hexdigest()
         return keep("set", json.dumps(sign(canonical(found), key, "application/vnd.sijil.policy-set.v1+json")).encode())
     follow("--set", with_root(2, root()))
     assert "the policy set says that the root is 3 persons" in follow("--set", with_root(3, root()), code=1)
-    assert "one of the given officers has signed" in follow("--set", with_root(3, state["bob"].path), code=1)
+    assert "needs the signatures of 1 of the given officers, and has 0" in follow("--set", with_root(3, state["bob"].path), code=1)
+    assert "needs the signatures of 2 of the given officers, and has 1" in follow("--set", with_root(2, root(), policies=2), code=1)
+    assert "and has 1, and that of the root" in follow("--set", with_root(1, state["alice"].path), code=1)  # nobody lowers the number alone, but the root
     assert "another policy set than number 1" in follow("--set", with_root(1, root(), epoch=1), code=1)
 
 

@@ -19,7 +19,7 @@ class Restrictions:
 
     def all(self):
         return (self.an_officer_restricts_its_organisation, self.what_does_not_only_restrict_is_refused, self.others_see_and_sign_nothing,
-                self.the_facts_name_it_and_a_replay_proves_it, self.a_plan_tells_its_names_from_others_of_the_project,
+                self.the_facts_name_it_and_a_replay_proves_it, self.an_outsider_counts_its_officers, self.a_plan_tells_its_names_from_others_of_the_project,
                 self.a_row_of_the_organisation_ends_none, self.the_end_takes_one_officer_more)
 
     def policy(self, name="acme.closed", **more):
@@ -55,15 +55,21 @@ class Restrictions:
         assert self.push("acme/closed/a")[0] == 202 and self.push("beta/closed/a", "beta")[0] == 202
         assert self.push("acme/open/part/a")[0] == 202 and self.push("acme/open/b")[0] == 202  # two decisions with equal facts
         path = self.file("closed.json", self.policy())
-        said = self.officer("dora", "policy", "restriction", "draft", world.at, path, "--key", world.keys["dora", "sign"].path, "--organisation", "acme")
+        plan = world.sijil("admin", "policy", "plan", world.at, "--restriction", path, "--days", "1", "--json")
+        assert {(row["resource"], row["operation"], row["rule"], row["policy"]) for row in plan["newly_denied"] if row["action"] == "upload.begin"} == {
+            (name, "ingest", "A-DUBAI", "acme.closed@1") for name in ("acme/closed/a", "acme/open/part/a")} and not plan["newly_allowed"], plan
+        said = self.officer("dora", "policy", "restriction", "draft", world.at, path, "--key", world.keys["dora", "sign"].path, "--organisation", "acme", "--plan", plan["digest"])
         assert "in force" in said, said
+        assert self.server.client(self.server.admin).api("GET", "/restrictions/acme.closed?scope=acme")["document"]["body"]["plan"] == plan["digest"]
         status, said = self.push("acme/closed/a")
         assert status == 403 and "A-DUBAI" in said and "acme.closed@1" in said, (status, said)
         assert self.push("acme/open/a")[0] == 202 and self.push("beta/closed/a", "beta")[0] == 202
         shown = self.officer("dora", "policy", "restriction", "list", world.at, "--organisation", "acme")
         assert "acme.closed" in shown and "in force" in shown, shown
         shown = world.sijil("admin", "policy", "show", world.at, "--organisation", "acme")
-        assert "A-DUBAI" in shown and "With the restrictions" in shown, shown
+        assert "A-DUBAI" in shown and "as the registry tells them" in " ".join(shown.split()), shown
+        shown = world.sijil("admin", "policy", "show", world.at, "--organisation", "acme", "--root", world.root_key)
+        assert "A-DUBAI" in shown and "counted from the root's key on" in " ".join(shown.split()), shown
         assert "A-DUBAI" not in world.sijil("admin", "policy", "show", world.at)
 
     def what_does_not_only_restrict_is_refused(self):
@@ -138,14 +144,7 @@ class Restrictions:
         first = next(at for at, row in enumerate(rows) if row["entry"]["act"] == "policy.load")
         recent = [row for row in rows[first:] if row["entry"]["act"] in ("upload.begin", "restriction.approve", "policy.load")]
 
-        def replay(lines, *files):
-            path = os.path.join(world.folder.name, "export.ndjson")
-            with open(path, "w", encoding="utf-8") as file:
-                file.writelines(json.dumps(line) + "\n" for line in lines)
-            words = [word for one in files for word in ("--set", one)]
-            done = subprocess.run([sijil_test.program("sijil-verify"), "replay", *words, path], capture_output=True, text=True, timeout=60, check=False)
-            return done.returncode, done.stdout + done.stderr
-
+        self.recent, self.named, replay = recent, named[-1][0], self.replay
         code, said = replay(recent, sets, shown)
         assert code == 0 and " 0 differ" in said, said
         code, said = replay(recent, sets)
@@ -153,6 +152,65 @@ class Restrictions:
         moved = [row for row in recent if row["entry"]["act"] == "restriction.approve"] + [row for row in recent if row["entry"]["act"] != "restriction.approve"]
         code, said = replay(moved, sets, shown)  # as if a gateway had decided without the restriction, after the event that brought it into force
         assert code == 1 and "decided without the restriction acme.closed" in said, said
+
+    def verify(self, *words):
+        done = subprocess.run([sijil_test.program("sijil-verify"), *words], capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def replay(self, lines, *files, more=()):
+        path = os.path.join(self.world.folder.name, "export.ndjson")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        return self.verify("replay", *more, *(word for one in files for word in ("--set", one)), path)
+
+    def an_outsider_counts_its_officers(self):
+        """From the root's key on: without the document that made dora an officer, or in another organisation's name, her signature is nothing."""
+        world, key = self.world, self.server.client(self.server.admin).api("GET", "/audit/key")["vkey"]
+        path = os.path.join(world.folder.name, "acme.export.json")
+        world.sijil("admin", "policy", "export", world.at, "--organisation", "acme", "-o", path)
+        with open(path, encoding="utf-8") as file:
+            exported = json.load(file)
+        trust = ("--key", key, "--root", world.root_key)
+        code, said = self.verify("policy", *trust, path)
+        assert code == 0 and "acme.closed, version 1, event" in said and "in force, signed by security-officer.dora (1 of 1)" in " ".join(said.split()) and "A-DUBAI" in said, said
+        shown = json.loads(self.verify("policy", "--json", *trust, path)[1])["restrictions"]
+        assert shown["organisation"] == "acme" and shown["refused"] == 0 and [one["signers"] for one in shown["documents"]] == [["security-officer.dora"]], shown
+        code, said = self.replay(self.recent, path, more=("--signer", world.root_key))
+        assert code == 0 and " 0 differ" in said, said
+        documents = exported["restrictions"]["documents"]
+
+        def kinds(one):
+            return json.loads(base64.b64decode(json.loads(one["envelopes"][0])["payload"]))["kind"]
+
+        def changed(organisation="acme", **members):
+            return self.file("changed.json", {**exported, "restrictions": {"documents": documents, "organisation": organisation, **members}})
+
+        for made in (changed(documents=[one for one in documents if kinds(one) != "officers"]), changed(documents=[one for one in documents if kinds(one) != "signing-key"]), changed("beta")):
+            shown = json.loads(self.verify("policy", "--json", *trust, made)[1])["restrictions"]
+            assert shown["documents"] == [] and shown["refused"] > 0, shown
+            code, said = self.replay(self.recent, made, more=("--signer", world.root_key))
+            assert code == 1 and "first missing policy set: " + self.named in said, said
+        code, said = self.verify("policy", *trust, changed(documents=documents[::-1]))
+        assert code == 1 and "order of their events" in said, said
+        last = documents[-1]
+        for wrong in ({**last, "entry": last["entry"].replace("restriction.approve", "restriction.revoke")}, {**last, "entry": documents[0]["entry"], "proof": documents[0]["proof"]},
+                      {**last, "envelopes": [json.dumps(signing_keys.sign(self.version(1), world.keys["alice", "approve"].path, TYPE))]}):
+            code, said = self.verify("policy", *trust, changed(documents=[*documents[:-1], wrong]))
+            assert code == 1 and "proof" in said or "event" in said, said
+        free = next(row for row in self.recent if row["entry"]["act"] == "upload.begin" and "restrictions" not in row["facts"][0]["judged"][0] and row["entry"]["res"].startswith("acme/closed"))
+        later = {**free, "entry": {**free["entry"], "seq": self.recent[-1]["entry"]["seq"] + 1000}}  # decided without it, and the export has no event that brought it into force
+        code, said = self.replay([later], path, more=("--signer", world.root_key))
+        assert code == 1 and "decided without the restriction acme.closed" in said, said
+        name, secret = sijil_test.make_robot(self.server, "reporter", "auditor", "acme", organisation="acme")
+        report = os.path.join(world.folder.name, "closed")
+        world.sijil("reporter", "login", world.at, "--username", name, "--ca-file", self.server.ca_file, given=secret)
+        world.sijil("reporter", "report", "residency", world.at, "acme/closed", "--within", "acme", "-o", report)
+        code, said = self.verify("report", *trust, "--set", path, report + ".json")
+        assert code == 0 and " 0 differ" in said and "Of restrictions of acme those count" in said, said
+        code, said = self.verify("report", *trust, report + ".json")
+        assert code == 0 and "Not checked: who signed the restrictions" in said, said
+        code, said = self.verify("report", *trust, "--set", changed(documents=[]), report + ".json")
+        assert code == 1 and "decisions" in said, said
 
     def a_plan_tells_its_names_from_others_of_the_project(self):
         """A plan decides names of one class once: where the restriction counts, a set that denies the project denies nothing new."""
@@ -200,11 +258,22 @@ class Restrictions:
         self.appointed_by("alice", "eve")
         key = world.keys["eve", "sign"] = world.Key(world.people["eve"].principal, "sign", "acme")
         self.appoint("eve", key, "acme")
+        free = {**self.policy(metadata={"version": 2}), "rules": [{"id": "A-OUT", "effect": "deny", "ops": ["export"], "target": {"geo_within": ["US"]}}]}
+        plan = world.sijil("admin", "policy", "plan", world.at, "--restriction", self.file("free.json", free), "--days", "1", "--json")  # in place of the version in force
+        assert "acme/closed/a" in {row["resource"] for row in plan["newly_allowed"]} and not plan["newly_denied"], plan
         draft = world.call(world.people["eve"], "GET", "/restrictions?scope=acme").json["drafts"]
         assert [one["missing"] for one in draft] == [1], draft
         assert "draft" in self.officer("dora", *revoked)
         said = self.officer("eve", "policy", "restriction", "approve", world.at, "acme.closed", "--organisation", "acme", "--key", key.path)
         assert "withdrawn" in said, said
         assert self.push("acme/closed/a")[0] == 202
+        told = world.sijil("admin", "policy", "history", world.at, "--organisation", "acme", "--root", world.root_key, "--json")
+        assert [(one["version"], one["what"], one["by"], one["signed"]) for one in told] == [(1, "made", "security-officer.dora", "1 of 1"),
+                                                                                            (2, "withdrawn", "security-officer.dora, security-officer.eve", "2 of 2")], told
+        assert told[0]["until"] == told[1]["event"] and told[1]["reason"] == "opened again", told
+        path = os.path.join(world.folder.name, "acme.end.json")
+        world.sijil("admin", "policy", "export", world.at, "--organisation", "acme", "-o", path)
+        code, said = self.verify("policy", "--key", self.server.client(self.server.admin).api("GET", "/audit/key")["vkey"], "--root", world.root_key, path)
+        assert code == 0 and "the end of it, signed by security-officer.dora, security-officer.eve (2 of 2)" in " ".join(said.split()) and "A-DUBAI" not in said, said
         answer = world.call(world.people["dora"], "POST", "/restrictions", signing_keys.sign(self.version(1), world.keys["dora", "sign"].path, TYPE))
         world.refused(answer, 409, "sign a higher one")

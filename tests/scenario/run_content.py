@@ -18,7 +18,7 @@ import run_world
 import sijil_test
 from fleet import Judge
 from run_fleet import TRAINING, RunFleet, load_policies
-from run_world import FOLDER, PROJECT, RUNNER_TYPE, Person, Runner, World, canonical, opened, seal, spec, url64
+from run_world import FOLDER, PROJECT, RUNNER_TYPE, Approver, Person, Runner, World, canonical, opened, seal, spec, url64
 from sijil_test import Client, make_person, make_robot, program, run, sha256
 
 MANIFEST, INDEX = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
@@ -268,6 +268,78 @@ def the_policies_of_today_decide_each_access():
     assert lease.ask_token().status == 403
     load()
     sijil_test.wait_until(lambda: lease.v2("GET", path, token=token).status == 200, 20, "it does not read again")
+
+
+def again(attested_to):
+    """All decisions under the set in force, and one of them for this place, are made again by sijil-verify and by an independent program."""
+    admin = server.client(server.admin)
+    in_force = admin.api("GET", "/policies")["set"]
+    found = [row for row in admin.api("GET", "/audit/events?order=descending&limit=100&facts=true")["events"] if row["entry"]["why"].get("policy") == in_force["digest"]]
+    assert any(f'"target_id": "{attested_to}"' in json.dumps(row["facts"]) for row in found), found
+    with open(server.path("again.json"), "w", encoding="utf-8") as file:
+        json.dump(in_force, file)
+    with open(server.path("again.ndjson"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in reversed(found))
+    done = subprocess.run([program("sijil-verify"), "replay", "--set", server.path("again.json"), "--json", server.path("again.ndjson")], capture_output=True, text=True)
+    told = json.loads(done.stdout)
+    assert done.returncode == 0 and told["differ"] == 0 and told["agree"] > 0, (told, done.stderr)
+    reader = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../vectors/audit_log.py")
+    other = subprocess.run(["/usr/bin/python3", reader, "--replay", server.path("again.ndjson"), server.path("again.json")], capture_output=True, text=True)
+    assert other.returncode == 77 or f"{told['agree']} decisions agree" in other.stdout, (other.stdout, other.stderr, told)
+
+
+def an_attested_runner_reads_where_it_calls_from():
+    """A rule asks for the assurance 4. The record of the runner names 127.0.0.1; the same key, certificate and token come from 127.0.0.2, too."""
+    world, place = state["world"], state["code"]
+    approver = Approver(world, "amal", "registry-admin").key
+    said = {"by": "Mona, who was there", "evidence": sha256(b"photographs"), "networks": ["127.0.0.1/32"]}
+    about = {"pool": "attested", "assurance": 4, "attestation": said}
+    try:  # the root alone enrols a runner, and attests none
+        Runner(world, **about)
+        raise AssertionError("one person has attested a runner")
+    except AssertionError as refused:
+        assert "two persons" in str(refused), refused
+    runner, other = Runner(world, approver, **about), Runner(world, pool="attested", assurance=3)
+    state["epoch"] += 1
+    load_policies(server, state["epoch"], operations=TRAINING, rules=[{"id": "ATTESTED", "effect": "require", "ops": ["train"], "target": {"min_assurance": 4}}])
+    question = {"issuer": server.people.url, "subject": "alice", "action": "run.use", "resource": place["repository"]}
+    for where, may in (("attested:local/main", True), ("local/main", False), ("attested:local/elsewhere", True)):
+        told = server.client(server.admin).api("POST", "/authz/explain", {**question, "runner": where})
+        (shown,) = [one for one in told["operations"] if one["operation"] == "train"]
+        assert (shown["target"], shown["allowed"]) == (where, may), told
+        assert may or told["denials"][0]["rule"] == "ATTESTED" and "assurance" in told["denials"][0]["missing"], told
+    asked = asked_for(pool="attested")  # in no region itself, but where a runner is attested
+    assert other.ask().status == 204
+    bundle = runner.lease()
+    assert runner.start(asked["run"]).status == 204
+    token, path = runner.token(bundle).json["access_token"], f"/v2/{place['repository']}/manifests/{place['digest']}"
+
+    def read(address, **headers):
+        own = runner.connection()
+        own.source_address = (address, 0)
+        try:
+            return Client(server).call("GET", path, headers={"Authorization": "Bearer " + token, **headers}, connection=own)
+        finally:
+            own.close()
+
+    assert read("127.0.0.1").status == 200
+    for headers in ({}, {"X-Forwarded-For": "127.0.0.1", "Forwarded": "for=127.0.0.1", "X-Real-IP": "127.0.0.1"}):
+        far = read("127.0.0.2", **headers)
+        assert far.status == 403 and b"ATTESTED" in far.body, (far.status, far.body)
+    assert read("127.0.0.1").status == 200
+    facts = sql("SELECT string_agg(convert_from(facts, 'UTF8'), ' ') FROM audit_facts WHERE convert_from(facts, 'UTF8') LIKE '%\"run.%'")
+    assert '"op":"train","target":{"assurance":4,"geo":"AE"},"target_id":"attested:local/main"' in facts, facts
+    assert '"op":"train","target":{"geo":"AE"},"target_id":"local/main"' in facts, facts
+    again(attested_to="attested:local/main")
+    # of the place of the connection the set may say that it is in another country, or that nothing is certain there
+    state["epoch"] += 1
+    networks = [{"cidr": "127.0.0.0/8", "facts": {"geo": "SA", "assurance": 1}}]
+    load_policies(server, state["epoch"], operations=TRAINING, networks=networks, rules=[{"id": "AE", "effect": "require", "ops": ["train"], "target": {"min_assurance": 4}}])
+    assert b'"AE"' in read("127.0.0.1").body, read("127.0.0.1").body
+    again(attested_to="local/main")
+    load()
+    assert read("127.0.0.2").status == 200
+    Lease.end_of(asked["run"])
 
 
 def an_index_lets_the_runner_read_what_it_lists():
@@ -815,7 +887,7 @@ def the_real_runner_fetches_logs_and_uploads():
 
 if __name__ == "__main__":
     run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order, a_row_of_an_attempt_is_no_lease, a_lease_is_proven_once,
-        the_policies_of_today_decide_each_access, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, open_uploads_count_and_end_with_the_lease, pieces_are_appended_once,
+        the_policies_of_today_decide_each_access, an_attested_runner_reads_where_it_calls_from, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, open_uploads_count_and_end_with_the_lease, pieces_are_appended_once,
         a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_log_shows_no_piece_of_another_project, a_follower_without_read_is_refused, whoever_may_get_a_run_may_ask_for_its_head, a_packed_body_is_refused_as_such,
         a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, many_leases_that_end_cut_no_body_of_another, a_withdrawn_runner_has_no_token,
         the_log_goes_when_it_is_due, the_real_runner_fetches_logs_and_uploads, server=server)

@@ -13,7 +13,7 @@ from real_runner import RealRunner
 from run_fleet import RunFleet
 from run_kill_people import BROKEN
 from run_world import Runner
-from sijil_test import children_of, program
+from sijil_test import children_of, program, working_in
 
 import slurm  # tests/support, which sijil_test.py has put on the path
 
@@ -96,7 +96,8 @@ class KillFleet(RunFleet):
             with open(self.path("postgres/data_at"), encoding="utf-8") as file:
                 data = file.read().strip()
             with open(data + "/postmaster.pid", encoding="utf-8") as file:
-                backends = children_of(int(file.readline()))
+                server = int(file.readline())
+            backends = [process for process in working_in(data) if process != server]
             return "process of PostgreSQL" if backends and kill(random.choice(backends)) else None
         self.crash_database()
         pause()

@@ -6,10 +6,11 @@ import json
 import os
 import random
 import subprocess
+import time
 
 from real_runner import RealRunner
 from run_fleet import TRAINING, RunFleet
-from run_world import FOLDER, PROJECT, Person, Runner, World, spec, stated
+from run_world import FOLDER, HOUR, PROJECT, Person, Runner, World, seal, spec, stated, utc
 from sijil_test import make_robot, program, run, sha256, wait_until
 
 server = RunFleet(1).start()
@@ -82,8 +83,24 @@ def wanted(data, output, **more):
                 outputs=[{"name": "model", "repository": output, "type": MODEL}], **more)
 
 
+def restrict():
+    """The organisation's own officer forbids training in a third country: sijil-keyd signs no lease and no admission without that document, and the bundle carries it."""
+    admin, alice, root, now = server.client(server.admin), state["alice"], state["world"].root, time.time()
+    head = {"schema": "sijil.document/v1", "version": 1, "effective_from": utc(now - 1)}
+    officer = {**head, "kind": "officers", "scope": "", "name": "security-officer.alice", "expires": utc(now + HOUR),
+               "body": {"principal": alice.principal, "key": alice.key.name, "role": "security-officer", "on": "main"}}
+    policy = {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False, "rules": [{"id": "M-ABROAD", "effect": "deny", "ops": ["train"], "target": {"geo_within": ["US"]}}],
+              "metadata": {"id": "main.runs", "organisation": "main", "version": 1, "scope": [TRAINED], "effective_from": "2020-01-01T00:00:00Z", "review_by": "2099-01-01"}}
+    restriction = {**head, "kind": "restriction", "scope": "main", "name": "main.runs", "body": {"policy": policy}}
+    binding = admin.api("POST", "/bindings", {"issuer": server.people.url, "subject": alice.name, "role": "security-officer", "scope": "main"})
+    admin.api("POST", "/officers", seal("application/vnd.sijil.officers.v1+json", officer, root))
+    server.client(alice.login).api("POST", "/restrictions", seal("application/vnd.sijil.restriction.v1+json", restriction, alice.key))
+    admin.api("DELETE", "/bindings/" + binding["id"])  # another person must appoint a second officer, and one is enough here
+
+
 def a_model_states_the_label_of_its_data():
     """In a repository that no policy labels so: each manifest of the run, and each referrer."""
+    restrict()
     state["code"] = push(PROJECT + "/code", {"train.sh": TRAIN})
     data = push(PATIENTS, {"patients.csv": b"a patient\n"})
     with RealRunner(server, Runner(state["world"])):
@@ -97,6 +114,23 @@ def a_model_states_the_label_of_its_data():
     found = place(TRAINED).call("GET", "referrers/" + state["model"]["digest"]).json["manifests"]
     assert len(found) == 3 and all(label_of(one) == want for one in found), found
     assert json.loads(labels(TRAINED))["subjects"] == ["health"]
+
+
+def a_model_of_a_model_and_a_mount_of_it_keep_the_label():
+    """Neither repository is labelled by a policy, and neither run has seen the patients' repository."""
+    second, mounted = PROJECT + "/second", PROJECT + "/second-mounted"
+    with RealRunner(server, Runner(state["world"])):
+        shown = ended(state["alice"].request(spec=wanted(state["model"], second)), "succeeded")
+    made = place(second).call("GET", "manifests/" + shown["outputs"][0]["digest"])
+    assert label_of(made.json) == stated(**HEALTH)["sijil.label"], made.body
+    layer = made.json["layers"][0]["digest"]
+    answer = place(mounted).call("POST", f"blobs/uploads/?mount={layer}&from={second}", scope=f"repository:{mounted}:pull,push repository:{second}:pull")
+    assert answer.status == 201, (answer.status, answer.body)
+    for name in (second, mounted):
+        label = json.loads(labels(name))
+        assert label["subjects"] == ["health"] and "health" in label["pins"] and label["class"] == "sensitive", (name, label)
+    asked = state["alice"].request(spec=wanted({"repository": second, "digest": shown["outputs"][0]["digest"]}, PROJECT + "/third", jurisdictions=["SA"], pool="abroad"))
+    assert "do not allow a run with" in ended(asked, "failed")["reason"]
 
 
 def a_gateway_that_leaves_rows_out_gains_nothing():
@@ -291,7 +325,9 @@ def an_outsider_sees_what_the_manifests_state():
     for words in (("login", host, "--username", state["alice"].login[0], "--ca-file", server.ca_file), ("run", "bundle", host, PROJECT, state["run"]["run"], "-o", path)):
         subprocess.run([program("sijil"), *words], input=state["alice"].login[1] + "\n", text=True, env=environment, check=True, timeout=60)
     with open(path, encoding="utf-8") as file:
-        assert len(json.load(file)["manifests"]) == 2, "of the code and of the input"
+        bundle = json.load(file)
+    assert len(bundle["manifests"]) == 2, "of the code and of the input"
+    assert [json.loads(one)["name"] for one in bundle["restrictions"]] == ["main.runs"], "the one that the decision names"
     done = subprocess.run([program("sijil-verify"), "run", "--key", keys["vkey"], "--signer", signer, "--root", server.path("approver.pub.pem"), path],
                           capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0 and "with the labels that 2 of the 2 artifacts' manifests state" in done.stdout, (done.stdout, done.stderr)
@@ -404,6 +440,6 @@ def a_label_never_falls():
 
 
 if __name__ == "__main__":
-    run(prepare, a_model_states_the_label_of_its_data, a_gateway_that_leaves_rows_out_gains_nothing, a_copy_keeps_its_label,
+    run(prepare, a_model_states_the_label_of_its_data, a_model_of_a_model_and_a_mount_of_it_keep_the_label, a_gateway_that_leaves_rows_out_gains_nothing, a_copy_keeps_its_label,
         a_copy_does_not_go_where_it_may_not_be, a_publisher_locks_no_content_away, labels_travel_along_the_lineage, a_mount_carries_the_label, a_publisher_takes_no_places_of_others, a_manifest_without_its_label_is_another_one, a_signed_set_lifts_it,
         an_outsider_sees_what_the_manifests_state, a_label_never_falls, server=server)

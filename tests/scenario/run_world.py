@@ -111,9 +111,14 @@ def client_of(server, login, port):
 
 class Person:
     """Somebody with a role, and an enrolled key."""
+    PURPOSE = "sign"
+
+    @staticmethod
+    def scope():
+        return PROJECT
 
     def __init__(self, world, name, role="trainer"):
-        self.world, self.login = world, make_person(world.server, name, role, PROJECT)
+        self.world, self.login = world, make_person(world.server, name, role, self.scope())
         me = world.server.client(self.login).api("GET", "/self")
         self.name = me["name"]
         self.principal = "ext:" + hashlib.sha256(f"{me['issuer']}\n{me['name']}".encode()).hexdigest()
@@ -133,9 +138,9 @@ class Person:
         """A key; the officer's approval, and the root's."""
         world, self.key = self.world, Key()
         now = time.time()
-        document = self.document = {"schema": "sijil.document/v1", "kind": "signing-key", "scope": PROJECT, "name": self.key.name, "version": 1,
+        document = self.document = {"schema": "sijil.document/v1", "kind": "signing-key", "scope": self.scope(), "name": self.key.name, "version": 1,
                     "effective_from": utc(now - 1), "expires": utc(now + 24 * HOUR),
-                    "body": {"principal": self.principal, "public_key": url64(self.key.point), "purpose": "sign"}}
+                    "body": {"principal": self.principal, "public_key": url64(self.key.point), "purpose": self.PURPOSE}}
         drafted = seal(KEY_TYPE, document, self.key)
         world.server.client(self.login).api("POST", "/keys/signing", drafted)
         world.server.client(officer).api("POST", f"/keys/signing/{self.key.name}/approval", {"envelopes": [drafted, seal(KEY_TYPE, document, world.root)]})
@@ -173,6 +178,18 @@ class Person:
         sijil_test.wait_until(lambda: self.run(asked)["state"] == state, seconds, f"the run is not {state}: {self.run(asked)}")
 
 
+class Approver(Person):
+    """Somebody whose key approves documents."""
+    PURPOSE = "approve"
+
+    @staticmethod
+    def scope():
+        return ""
+
+    def enroll(self, officer):
+        super().enroll(make_person(self.world.server, "registrar", "registry-admin", ""))
+
+
 class Robot(Person):
     """A program that an officer has made. Nobody is behind it."""
 
@@ -185,9 +202,9 @@ class Robot(Person):
 
 
 class Runner:
-    """A runner with an enrolled key and its certificate. `place`: members of its document."""
+    """A runner with an enrolled key and its certificate. `place`: members of its document; `approver`: a key that signs it beside the root's."""
 
-    def __init__(self, world, **place):
+    def __init__(self, world, approver=None, **place):
         self.world, self.key, self.id = world, Key(), str(uuid.uuid4())
         self.session, self.generation = secrets.token_hex(16), 1
         self.leases, self.certified = {}, {}  # bundles by run, attempt and node; key and certificate by lease
@@ -195,7 +212,7 @@ class Runner:
         self.document = self.make_document(1)
         self.certificate = self.key.path + ".crt"
         with open(self.certificate, "w", encoding="ascii") as file:
-            file.write(self.record(self.document, self.key, world.root))
+            file.write(self.record(self.document, self.key, world.root, *([approver] if approver else [])))
 
     def make_document(self, version, **more):
         now = time.time()

@@ -62,6 +62,19 @@ def children_of(process):
     return found
 
 
+def working_in(folder):
+    """Ids of the processes that work in the folder, as all of a PostgreSQL do in that of its data. A number in a file, such as postmaster.pid, may be that of
+    any other process by now."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{entry}/cwd") == folder:
+                found.append(int(entry))
+        except OSError:
+            pass
+    return found
+
+
 class Answer:
     def __init__(self, response, body):
         self.status, self.body = response.status, body
@@ -96,6 +109,15 @@ def work_folder():
     return "/dev/shm" if os.path.isdir("/dev/shm") and min(free / 2, shutil.disk_usage("/dev/shm").free) > MEMORY_ROOM else "/var/tmp"
 
 
+def kept_cluster():
+    """Where tests/support/postgres.sh keeps one with these migrations, for the version of PostgreSQL that sijild takes."""
+    digest = hashlib.sha256()
+    for name in sorted(glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../migrations/*.sql"))):
+        with open(name, "rb") as file:
+            digest.update(file.read())
+    return f"{CLUSTER}{sorted(glob.glob('/usr/lib/postgresql/*/bin'))[-1].replace('/', '-')}-{digest.hexdigest()[:16]}"
+
+
 class Server:
     """`sijild --embedded` in a separate folder; stopped with all its processes when the scenario ends."""
     ends_with = 0  # the status that it must end with
@@ -121,10 +143,10 @@ class Server:
                 "--public-url", f"https://127.0.0.1:{self.port}", "--no-runner", *self.officers_by, *self.options]
 
     def begin(self):
-        """Leaves what a first start leaves that was cut short before its first migration: PostgreSQL's files, which tests/support/postgres.sh
-        has kept, and a key ring whose passphrase costs little. initdb costs half a second of the processor, and the passphrase a fifth of a
-        second at each start. integration/embedded.sh and faults/embedded.py have whole first starts."""
-        made = CLUSTER + sorted(glob.glob("/usr/lib/postgresql/*/bin"))[-1].replace("/", "-")  # of the version that sijild takes
+        """Leaves what a first start leaves that was cut short after its migrations: PostgreSQL's files, which tests/support/postgres.sh
+        has kept, and a key ring whose passphrase costs little. initdb and migrations cost a second of the processor, and the passphrase a fifth
+        of a second at each start. integration/embedded.sh and faults/embedded.py have whole first starts."""
+        made = kept_cluster()
         if os.path.exists(self.folder) or not os.path.isdir(made):
             return
         name = str(uuid.uuid4())

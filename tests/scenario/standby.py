@@ -11,7 +11,7 @@ import time
 
 from apart import Apart
 from psql import Psql
-from sijil_test import Client, make_robot, program, run, wait_until
+from sijil_test import Client, make_robot, program, run, wait_until, working_in
 from workers import BROKEN
 
 Client.keeps = False  # a kill may also hit a connection that is being made
@@ -75,14 +75,8 @@ class Pair(Apart):
         finally:
             psql.close()
 
-    def processes_of(self, name):
-        with open(self.folders[name] + "/postmaster.pid", encoding="ascii") as file:
-            postmaster = int(file.readline())
-        done = subprocess.run(["pgrep", "-P", str(postmaster)], capture_output=True, text=True, check=False)
-        return [postmaster, *map(int, done.stdout.split())]
-
     def signal_cluster(self, name, sig):
-        for process in self.processes_of(name):
+        for process in working_in(os.path.realpath(self.folders[name])):
             try:
                 os.kill(process, sig)
             except ProcessLookupError:
@@ -94,7 +88,7 @@ class Pair(Apart):
     def stop(self, sig=15):
         code = super().stop(sig)
         for name, folder in self.folders.items():
-            if name != "one" and os.path.exists(folder + "/postmaster.pid"):
+            if name != "one" and working_in(os.path.realpath(folder)):
                 self.signal_cluster(name, 18)
                 self.as_server(self.binary("pg_ctl"), "stop", "-D", folder, "-m", "immediate", check=False)
         return code

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/signal_process.h"
 #include "tests/support/unit.h"
 
 enum { ARGUMENTS = 24, WAIT_STEP_MS = 5, WAIT_STEPS = 4000 };
@@ -93,7 +94,10 @@ void keyd_daemon_start(struct keyd_daemon *process, const char *const *options)
     process->pid = spawn_keyd(process, all, -1);
     for (int i = 0; i < WAIT_STEPS; i++) {
         if (stat(process->socket, &about) == 0) return;
-        if (waitpid(process->pid, NULL, WNOHANG) != 0) break;
+        if (waitpid(process->pid, NULL, WNOHANG) != 0) {
+            process->pid = 0; /* its number may be another process's from now on */
+            break;
+        }
         (void)usleep(WAIT_STEP_MS * 1000);
     }
     fail_msg("sijil-keyd did not start");
@@ -103,7 +107,7 @@ int keyd_daemon_end(struct keyd_daemon *process, int signal)
 {
     int status = 0;
 
-    assert_int_equal(kill(process->pid, signal), 0);
+    assert_true(signal_process(process->pid, signal));
     assert_int_equal(waitpid(process->pid, &status, 0), process->pid);
     process->pid = 0;
     return status;
@@ -127,6 +131,7 @@ void keyd_daemon_remove(struct keyd_daemon *process)
     remove_in(process->directory, "log-keys");
     remove_in(process->directory, "policy-ids");
     remove_in(process->directory, "organisation-officers");
+    remove_in(process->directory, "organisation-restrictions");
     remove_in(process->directory, "replacements");
     (void)rmdir(process->directory);
     remove_in(process->folder, "socket");

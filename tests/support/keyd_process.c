@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "tests/support/keyd_daemon.h"
+#include "tests/support/signal_process.h"
 #include "tests/support/unit.h"
 
 struct keyd_process {
@@ -37,7 +38,7 @@ void keyd_process_pause(struct keyd_process *keyd, bool paused)
 {
     int status = 0;
 
-    assert_int_equal(kill(keyd->daemon.pid, paused ? SIGSTOP : SIGCONT), 0);
+    assert_true(signal_process(keyd->daemon.pid, paused ? SIGSTOP : SIGCONT));
     /* Waits until the kernel reports that all threads have stopped, because a running thread would still answer. */
     if (paused) assert_int_equal(waitpid(keyd->daemon.pid, &status, WUNTRACED), keyd->daemon.pid);
     assert_true(!paused || WIFSTOPPED(status));

@@ -7,7 +7,8 @@
 #   postgres.sh crash DIR | restart DIR   kill -9 of the server and all its processes; a start with what is on disk
 #   postgres.sh pause DIR | resume DIR    SIGSTOP and SIGCONT for all of them
 # DIR/socket names the socket's directory; DIR/pid the server's process. Durability stays on: sijild refuses a server without it.
-# SIJIL_TEST_CLUSTER begins the name of a folder: what initdb made once is kept there, and copied by the starts that follow.
+# SIJIL_TEST_CLUSTER begins the name of a folder: what initdb and MIGRATE made once is kept there, with a database sijil as sijild --embedded makes it, and copied
+# by the starts that follow. The name ends with a digest of the migrations, so new ones are applied to a new cluster. MIGRATE runs in each case.
 # With SIJIL_TEST_MEMORY=1 the data are in memory, if there is room: fsync takes no time there.
 set -eu
 
@@ -15,6 +16,7 @@ bin=${SIJIL_POSTGRES_BIN:-/usr/lib/postgresql/15/bin}
 action=$1
 mkdir -p "$2"
 state=$(cd "$2" && pwd -P)
+tab=$(printf '\t')
 
 # PostgreSQL refuses to run as root.
 as_server() {
@@ -25,10 +27,19 @@ give_to_server() {
     if [ "$(id -u)" = 0 ]; then chown postgres: "$@"; fi
 }
 
+# own: the processes that work in the folder of the data. Only PostgreSQL's do, and one that has ended works nowhere. A number that is kept in a file
+# may be that of any other process by now, or be 0, which means the caller's group: so none is signalled that is not among these.
+own() {
+    find /proc/[0-9]*/cwd -maxdepth 0 -printf '%l\t%h\n' 2>/dev/null |
+        while IFS=$tab read -r at process; do if [ "$at" = "$data" ]; then echo "${process#/proc/}"; fi; done
+}
+
+number_of_server() { as_server head -n 1 "$data/postmaster.pid" 2>/dev/null || true; }
+
 stop() {
     if [ -f "$state/data_at" ]; then
         data=$(cat "$state/data_at")
-        if [ -f "$data/postmaster.pid" ]; then
+        if own | grep -qx -- "$(number_of_server)"; then
             as_server "$bin/pg_ctl" stop -D "$data" -m immediate -w -t 30 >/dev/null 2>&1 || true
         fi
         rm -rf "$data"
@@ -62,23 +73,41 @@ make_data_directory() {
     echo "$data" >"$state/data_at"
 }
 
-# Leaves a copy for further tests, whole or not at all.
+# Leaves a copy for further tests, whole or not at all, and starts the server again.
 keep_cluster() {
-    fresh=$(mktemp -d "$1.XXXXXX")
+    sql -U postgres -d postgres -c "CREATE DATABASE sijil TEMPLATE sijil_template OWNER sijil_owner" \
+        -c "REVOKE CONNECT, TEMPORARY ON DATABASE sijil FROM PUBLIC" -c "GRANT CONNECT ON DATABASE sijil TO sijil_app" # storage/create.c
+    as_server "$bin/pg_ctl" stop -D "$data" -m fast -w >/dev/null
+    fresh=$(mktemp -d "$kept.XXXXXX")
     cp -a "$data/." "$fresh"
-    mv -T "$fresh" "$1" 2>/dev/null || rm -rf "$fresh" # another test was faster
+    mv -T "$fresh/postgresql.conf.made" "$fresh/postgresql.conf"
+    rm -f "$fresh/server.log"
+    for old in "$SIJIL_TEST_CLUSTER"-*; do case ${old##*/} in *.*) ;; *) rm -rf "$old" ;; esac done # of earlier migrations
+    mv -T "$fresh" "$kept" 2>/dev/null || rm -rf "$fresh" # another test was faster
+    start_server
+}
+
+# The folder of the kept cluster, whether it is there or not; nothing if none is to be kept.
+kept_cluster() {
+    [ -n "${SIJIL_TEST_CLUSTER:-}" ] || return 0
+    migrations=$(cat "${0%/*}"/../../migrations/*.sql | sha256sum | cut -c1-16)
+    printf '%s%s-%s' "$SIJIL_TEST_CLUSTER" "$(printf %s "$bin" | tr / -)" "$migrations"
 }
 
 make_cluster() {
-    kept=
-    if [ -n "${SIJIL_TEST_CLUSTER:-}" ]; then kept=$SIJIL_TEST_CLUSTER$(printf %s "$bin" | tr / -); fi
+    copied=no
     if [ -n "$kept" ] && [ -d "$kept" ]; then
+        copied=yes
         cp -a "$kept/." "$data"
     else
         as_server "$bin/initdb" -D "$data" --data-checksums --locale=C --encoding=UTF8 --auth=trust \
             --username=postgres --no-sync >"$state/initdb.log" 2>&1 || { cat "$state/initdb.log" >&2; exit 1; }
-        [ -z "$kept" ] || keep_cluster "$kept"
     fi
+    configure_cluster
+}
+
+configure_cluster() {
+    as_server cp "$data/postgresql.conf" "$data/postgresql.conf.made"
     as_server tee -a "$data/postgresql.conf" >/dev/null <<END
 listen_addresses = ''
 unix_socket_directories = '$run'
@@ -97,34 +126,53 @@ sql() {
     as_server "$bin/psql" -qX -v ON_ERROR_STOP=1 -h "$run" "$@"
 }
 
+start_server() {
+    as_server "$bin/pg_ctl" start -D "$data" -l "$data/server.log" -w -t 60 >"$state/start.log" 2>&1
+}
+
+# A migration that fails leaves no kept cluster. /bin/true applies none.
 make_template() {
-    sql -U postgres -d postgres <<'END'
+    if [ "$copied" = no ]; then
+        sql -U postgres -d postgres <<'END' || return 1
 CREATE ROLE sijil_owner LOGIN;
 CREATE ROLE sijil_app LOGIN;
 CREATE DATABASE sijil_template OWNER sijil_owner;
 END
-    "$1" "host=$run user=sijil_owner dbname=sijil_template"
+        "$1" "host=$run user=sijil_owner dbname=sijil_template" || return 1
+        [ -z "$kept" ] || [ "$1" = /bin/true ] || keep_cluster
+    else
+        "$1" "host=$run user=sijil_owner dbname=sijil_template"
+    fi
 }
 
 # Survives a ctest that is killed before its clean-up.
 stop_after() {
-    setsid "$0" watch "$state" "$1" "$(cat "$state/pid")" </dev/null >/dev/null 2>&1 &
+    setsid "$0" watch "$state" "$1" "$(cat "$state/pid")" "$(started "$1")" </dev/null >/dev/null 2>&1 &
 }
 
-# signal_all SIGNAL: the server and the processes that it started, and only those.
+# signal_all SIGNAL: the server, which then starts no other process, and those that it has started.
 signal_all() {
     data=$(cat "$state/data_at")
-    server=$(as_server head -n 1 "$data/postmaster.pid")
-    kill "-$1" "$server" $(pgrep -P "$server" || true) 2>/dev/null || true
+    server=$(number_of_server)
+    for which in -x -vx; do
+        found=$(own | grep $which -- "$server" || true)
+        [ -z "$found" ] || kill "-$1" $found 2>/dev/null || true
+    done
 }
 
-# Waits until no process works in the folder of the data: only PostgreSQL's do, and one that has ended works nowhere.
 wait_gone() {
     give_up=$(($(date +%s) + 60))
-    while ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q -- "-> $data\$"; do
+    while [ -n "$(own)" ]; do
         [ "$(date +%s)" -lt "$give_up" ] || { echo "a process of the killed server does not end" >&2; exit 1; }
         sleep 0.02
     done
+}
+
+# started PROCESS: when it began, in ticks; a number that was given to another process has another one.
+started() {
+    read -r line 2>/dev/null <"/proc/$1/stat" || return 0
+    set -- ${line##*) }
+    echo "${20}"
 }
 
 # A killed server leaves its number in two files. PostgreSQL does not start while a process has that number, even one that has ended and
@@ -157,21 +205,22 @@ start)
     give_to_server "$run"
     echo "$run" >"$state/socket"
     make_data_directory
+    kept=$(kept_cluster)
     make_cluster
-    if ! as_server "$bin/pg_ctl" start -D "$data" -l "$data/server.log" -w -t 60 >"$state/start.log" 2>&1; then
+    if ! start_server; then
         as_server cat "$data/server.log" >&2
         stop
         exit 1
     fi
-    as_server head -n 1 "$data/postmaster.pid" >"$state/pid"
     make_template "$3" || { stop; exit 1; }
+    number_of_server >"$state/pid"
     stop_after "${4:-$PPID}"
     ;;
 stop)
     stop
     ;;
 watch)
-    while kill -0 "$3" 2>/dev/null && [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; do sleep 1; done
+    while [ -n "$5" ] && [ "$(started "$3")" = "$5" ] && [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; do sleep 1; done
     if [ "$(cat "$state/pid" 2>/dev/null)" = "$4" ]; then stop; fi
     ;;
 *)

@@ -231,12 +231,13 @@ class Cluster:
                 pass
 
     def __exit__(self, *_):
-        for process in reversed(self.processes):
+        running = [process for process in self.processes if process.returncode is None]  # the number of another one may be in use again
+        for process in reversed(running):
             try:
                 os.killpg(process.pid, signal.SIGTERM)
             except ProcessLookupError:
                 pass
-        for process in self.processes:
+        for process in running:
             try:
                 process.wait(timeout=10)
             except subprocess.TimeoutExpired:

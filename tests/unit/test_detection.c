@@ -226,6 +226,7 @@ static const struct told_row {
     {"more than have room", FACTS_SOUND,
      FACTS("\"" LETTERS "1\",\"" LETTERS "2\",\"" LETTERS "3\",\"dpo\",\"" LETTERS LETTERS LETTERS LETTERS "\""),
      LETTERS "1," LETTERS "2,dpo,+2"},
+    {"facts that were too large", FACTS_SOUND, "{\"judged\":[],\"omitted\":true}", "facts-are-omitted"},
     {"facts that are missing", FACTS_MISSING, "", "facts-are-missing"},
     {"facts that are damaged", FACTS_DAMAGED, FACTS("\"nobody\""), "facts-are-missing"},
 };

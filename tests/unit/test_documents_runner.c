@@ -10,6 +10,9 @@
 #define NOW_MS INT64_C(1795000000000)
 #define DAY_MS INT64_C(86400000)
 
+#define EVIDENCE          "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define ATTESTED(network) "{\"by\":\"Mona, on site\",\"evidence\":\"" EVIDENCE "\",\"networks\":[\"" network "\"]}"
+
 enum { ROOT, ONE, TWO, TWO_AGAIN, RUNNER, STRANGER, KEYS };
 #define BY(key) (1U << (key))
 static struct ecdsa_key *keys[KEYS];
@@ -50,6 +53,35 @@ static const struct row {
      "jurisdictions: "},
     {"an unknown isolation", BY(RUNNER) | BY(ROOT), "isolation", "\"vm\"", NULL, "", ERROR_INVALID, "isolation: "},
     {"an assurance of 4", BY(RUNNER) | BY(ROOT), "assurance", "4", NULL, "", ERROR_INVALID, "assurance: "},
+    {"attested by two persons", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation", ATTESTED("10.1.7.0/28"), NULL, "", ERROR_NONE, ""},
+    {"attested by the root and an approver", BY(RUNNER) | BY(ROOT) | BY(ONE), "attestation", ATTESTED("10.1.7.0/28"), NULL, "",
+     ERROR_NONE, ""},
+    {"attested by the root alone", BY(RUNNER) | BY(ROOT), "attestation", ATTESTED("10.1.7.0/28"), NULL, "", ERROR_DENIED,
+     "two persons who approve are needed, and there are 1"},
+    {"attested by one person", BY(RUNNER) | BY(TWO) | BY(TWO_AGAIN), "attestation", ATTESTED("10.1.7.0/28"), NULL, "",
+     ERROR_DENIED, "and there are 1"},
+    {"an attestation of the assurance 3", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation assurance 3", ATTESTED("10.1.7.0/28"),
+     NULL, "", ERROR_INVALID, "assurance: 4 for an attested runner"},
+    {"attested from a network with bits behind it", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation", ATTESTED("10.1.7.1/28"), NULL,
+     "", ERROR_INVALID, "attestation.networks: 10.1.7.1/28"},
+    {"attested from a network in another spelling", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation", ATTESTED("2001:DB8::/32"),
+     NULL, "", ERROR_INVALID, "attestation.networks: 2001:DB8::/32"},
+    {"attested from an address", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation", ATTESTED("10.1.7.1"), NULL, "", ERROR_INVALID,
+     "attestation.networks: "},
+    {"attested from nowhere", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation",
+     "{\"by\":\"Mona\",\"evidence\":\"" EVIDENCE "\",\"networks\":[]}", NULL, "", ERROR_INVALID, "attestation.networks: 1 to 8"},
+    {"attested by nobody", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation",
+     "{\"by\":\"\",\"evidence\":\"" EVIDENCE "\",\"networks\":[\"10.1.7.0/28\"]}", NULL, "", ERROR_INVALID, "attestation: "},
+    {"attested by control characters", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation",
+     "{\"by\":\"a\\n\",\"evidence\":\"" EVIDENCE "\",\"networks\":[\"10.1.7.0/28\"]}", NULL, "", ERROR_INVALID, "attestation: "},
+    {"attested on no evidence", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation",
+     "{\"by\":\"Mona\",\"evidence\":\"a file\",\"networks\":[\"10.1.7.0/28\"]}", NULL, "", ERROR_INVALID,
+     "attestation.evidence: "},
+    {"an attestation with another member", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation",
+     "{\"by\":\"Mona\",\"evidence\":\"" EVIDENCE "\",\"networks\":[\"10.1.7.0/28\"],\"until\":1}", NULL, "", ERROR_INVALID,
+     "attestation: "},
+    {"an attestation that is a text", BY(RUNNER) | BY(ONE) | BY(TWO), "attestation", "\"yes\"", NULL, "", ERROR_INVALID,
+     "attestation: "},
     {"an assurance of 0", BY(RUNNER) | BY(ROOT), "assurance", "0", NULL, "", ERROR_INVALID, "assurance: "},
     {"65 devices", BY(RUNNER) | BY(ROOT), "devices", "65", NULL, "", ERROR_INVALID, "devices: "},
     {"a runner that is no UUID", BY(RUNNER) | BY(ROOT), "runner", "\"gpu-1\"", NULL, "", ERROR_INVALID, "runner: "},
@@ -74,7 +106,10 @@ static json_t *body_of(const struct row *row)
     json_t *body = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:[s]}", "runner", "7b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22",
                              "public_key", buffer_text(&point), "pool", "uae-gpu", "region", "local/dxb", "isolation",
                              "cgroup-v2", "assurance", 3, "devices", 1, "jurisdictions", "AE");
-    if (row->value == NULL) assert_int_equal(json_object_del(body, row->member), 0);
+    if (strncmp(row->member, "attestation", strlen("attestation")) == 0) {
+        assert_int_equal(json_object_set_new(body, "attestation", json_loads(row->value, JSON_DECODE_ANY, NULL)), 0);
+        if (strcmp(row->member, "attestation") == 0) assert_int_equal(json_object_set_new(body, "assurance", json_integer(4)), 0);
+    } else if (row->value == NULL) assert_int_equal(json_object_del(body, row->member), 0);
     else assert_int_equal(json_object_set_new(body, row->member, json_loads(row->value, JSON_DECODE_ANY, NULL)), 0);
     return body;
 }

@@ -14,6 +14,7 @@
 #include "base/fault.h"
 #include "base/file.h"
 #include "embedded/embedded_priv.h"
+#include "tests/support/signal_process.h"
 
 static struct user self(void)
 {
@@ -147,7 +148,7 @@ static void a_process_runs_until_it_is_stopped(void **state)
     const pid_t pid = process.pid;
     process_stop(&process, 5000);
     assert_int_equal(process.pid, 0);
-    assert_int_equal(kill(pid, 0), -1);
+    assert_false(signal_process(pid, 0));
     assert_int_equal(errno, ESRCH);
 }
 
@@ -163,7 +164,7 @@ static void a_stubborn_process_is_killed(void **state)
     (void)usleep(200000);
     const pid_t pid = process.pid;
     process_stop(&process, 300);
-    assert_int_equal(kill(pid, 0), -1);
+    assert_false(signal_process(pid, 0));
 }
 
 static void pauses_grow_and_have_an_end(void **state)
@@ -243,7 +244,7 @@ static void nothing_outlives_the_supervisor(void **state)
     }
     assert_int_equal(read(pipes[0], &pid, sizeof pid), sizeof pid);
     wait_until_it_sleeps(pid);
-    assert_int_equal(kill(supervisor, SIGKILL), 0);
+    assert_true(signal_process(supervisor, SIGKILL));
     assert_int_equal(waitpid(supervisor, NULL, 0), supervisor);
     int status = 0;
     assert_int_equal(waitpid(pid, &status, 0), pid); /* ours now; a sleeper of 100 s would time the test out */

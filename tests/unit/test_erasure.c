@@ -4,11 +4,14 @@
 #include "base/json.h"
 #include "documents/format/erasure.h"
 
-#define NOW_MS    INT64_C(1795000000000)
-#define DAY_MS    INT64_C(86400000)
-#define PSEUDONYM "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define OTHER     "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define REASON    "\"reason\":\"a request\""
+#define NOW_MS              INT64_C(1795000000000)
+#define DAY_MS              INT64_C(86400000)
+#define PSEUDONYM           "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OTHER               "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define REASON              "\"reason\":\"a request\""
+#define LATER               "case-8" /* version 2 */
+#define DIGEST              "sha256:" PSEUDONYM
+#define CONTENT(name, more) "{" REASON ",\"content\":\"" name "\"" more "}"
 
 enum { ROOT, ONE, TWO, TWO_AGAIN, STRANGER, KEYS };
 #define BY(key) (1U << (key))
@@ -47,7 +50,32 @@ static const struct row {
      ERROR_INVALID},
     {"a hold without an end", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", "{" REASON ",\"subject\":\"*\"}", NULL, "", 4000,
      ERROR_INVALID},
-    {"a release of one approver", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", "{}", "over", "", 366, ERROR_NONE},
+    {"a hold of content", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", CONTENT("acme/models", ""), NULL, "", 366, ERROR_NONE},
+    {"a hold of content of the root", DOCUMENT_LEGAL_HOLD, BY(ROOT), "case-7", CONTENT("acme", ""), NULL, "", 366, ERROR_NONE},
+    {"a hold of a manifest", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", CONTENT("acme/models/digits", ",\"digest\":\"" DIGEST "\""),
+     NULL, "", 366, ERROR_NONE},
+    {"a hold of another digest", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", CONTENT("acme", ",\"digest\":\"sha256:12\""), NULL, "",
+     366, ERROR_INVALID},
+    {"a hold of all content", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", CONTENT("**", ""), NULL, "", 366, ERROR_INVALID},
+    {"a hold of an empty name", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", CONTENT("", ""), NULL, "", 366, ERROR_INVALID},
+    {"a hold of a name that ends in a slash", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", CONTENT("acme/", ""), NULL, "", 366,
+     ERROR_INVALID},
+    {"a hold of content and of a person", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", CONTENT("acme", ",\"subject\":\"*\""), NULL, "",
+     366, ERROR_INVALID},
+    {"a hold of nothing", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", "{" REASON "}", NULL, "", 366, ERROR_INVALID},
+    {"a hold of a person's digest", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7",
+     "{" REASON ",\"subject\":\"*\",\"digest\":\"" DIGEST "\"}", NULL, "", 366, ERROR_INVALID},
+    {"a later version of one approver", DOCUMENT_LEGAL_HOLD, BY(ONE), LATER, CONTENT("acme", ""), NULL, "", 366, ERROR_DENIED},
+    {"a later version of the root", DOCUMENT_LEGAL_HOLD, BY(ROOT), LATER, CONTENT("acme", ""), NULL, "", 366, ERROR_DENIED},
+    {"a later version of two approvers", DOCUMENT_LEGAL_HOLD, BY(ONE) | BY(TWO), LATER, CONTENT("acme", ""), NULL, "", 366,
+     ERROR_NONE},
+    {"a release of one approver", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", "{}", "over", "", 366, ERROR_DENIED},
+    {"a release of the root", DOCUMENT_LEGAL_HOLD, BY(ROOT), "case-7", "{}", "over", "", 366, ERROR_DENIED},
+    {"a release of the root and an approver", DOCUMENT_LEGAL_HOLD, BY(ROOT) | BY(ONE), "case-7", "{}", "over", "", 366,
+     ERROR_DENIED},
+    {"a release of one approver with two keys", DOCUMENT_LEGAL_HOLD, BY(TWO) | BY(TWO_AGAIN), "case-7", "{}", "over", "", 366,
+     ERROR_DENIED},
+    {"a release of two approvers", DOCUMENT_LEGAL_HOLD, BY(ONE) | BY(TWO), "case-7", "{}", "over", "", 366, ERROR_NONE},
     {"a release of a stranger", DOCUMENT_LEGAL_HOLD, BY(STRANGER), "case-7", "{}", "over", "", 366, ERROR_DENIED},
     {"a release with a body", DOCUMENT_LEGAL_HOLD, BY(ONE), "case-7", "{" REASON ",\"subject\":\"*\"}", "over", "", 366,
      ERROR_INVALID},
@@ -75,7 +103,7 @@ static void sign_all(const struct row *row, struct document **document_out)
     const struct document_parts parts = {.kind = row->kind,
                                          .scope = row->scope,
                                          .name = row->of,
-                                         .version = row->withdrawn == NULL ? 1 : 2,
+                                         .version = row->withdrawn == NULL && strcmp(row->of, LATER) != 0 ? 1 : 2,
                                          .effective_ms = NOW_MS - 1000,
                                          .expires_ms = NOW_MS + row->days * DAY_MS,
                                          .withdrawn = row->withdrawn,
@@ -111,12 +139,13 @@ static void is_checked(void **state)
 
 static void a_hold_covers_its_person_or_all(void **state)
 {
-    const struct legal_hold one = {PSEUDONYM, "r"}, all = {HOLD_OF_ALL, "r"};
+    const struct legal_hold one = {.subject = PSEUDONYM}, all = {.subject = HOLD_OF_ALL}, content = {.content = "acme"};
 
     (void)state;
     assert_true(legal_hold_covers(&one, PSEUDONYM));
     assert_false(legal_hold_covers(&one, OTHER));
     assert_true(legal_hold_covers(&all, OTHER));
+    assert_false(legal_hold_covers(&content, PSEUDONYM));
 }
 
 static void an_erasure_can_not_be_withdrawn(void **state)

@@ -13,6 +13,7 @@
 #include "documents/format/runner_key.h"
 #include "documents/format/signing_key.h"
 #include "keyd/key_register.h"
+#include "tests/support/signal_process.h"
 
 #define ALICE  "robot:7b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"
 #define BOB    "robot:8b5a1b9e-55a0-4f0e-9d55-0f4d3c1e2b22"
@@ -363,7 +364,7 @@ static size_t kill_a_writer(struct world *world, struct document **documents, un
     (void)close(ends[1]);
     assert_int_equal(read(ends[0], &number, 1), 1);
     (void)usleep(after_us);
-    (void)kill(child, SIGKILL);
+    (void)signal_process(child, SIGKILL);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
     for (reported = 1; read(ends[0], &number, 1) == 1;) reported++;

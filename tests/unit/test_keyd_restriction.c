@@ -13,6 +13,7 @@
 #define DENIES BODY("deny", "acme/closed/**")
 
 static struct organisation_officers *officers;
+static struct organisation_restrictions *restrictions;
 static bool gives_points = true;
 
 static void open_officers(void)
@@ -20,15 +21,22 @@ static void open_officers(void)
     struct error err = {0};
 
     organisation_officers_free(officers);
+    organisation_restrictions_free(restrictions);
     officers = NULL;
+    restrictions = NULL;
     if (!organisation_officers_open(world.folder.fd, ledger_key, world.ledger, &officers, &err).ok) fail_msg("%s", err.message);
+    if (!organisation_restrictions_open(world.folder.fd, ledger_key, world.ledger, &restrictions, &err).ok)
+        fail_msg("%s", err.message);
 }
 
 /* As a gateway asks: with the points of all keys that may have signed. */
 static enum error_kind pin_here(const struct document_pin_request *asked)
 {
-    const struct document_place where = {
-        .ledger = world.ledger, .keys = world.keys, .replacements = replacements, .officers = officers};
+    const struct document_place where = {.ledger = world.ledger,
+                                         .keys = world.keys,
+                                         .replacements = replacements,
+                                         .officers = officers,
+                                         .restrictions = restrictions};
     const struct ecdsa_key *const keys[] = {root, approver, first, second, stranger};
     uint8_t points[COUNT(keys)][ECDSA_PUBLIC_SIZE];
     struct document_pin_request request = *asked;
@@ -116,8 +124,11 @@ static int begin_here(void **state)
 static int end_here(void **state)
 {
     organisation_officers_free(officers);
+    organisation_restrictions_free(restrictions);
     officers = NULL;
+    restrictions = NULL;
     (void)unlinkat(world.folder.fd, ORGANISATION_OFFICERS_FILE, 0);
+    (void)unlinkat(world.folder.fd, ORGANISATION_RESTRICTIONS_FILE, 0);
     return tear_down(state);
 }
 
@@ -203,6 +214,46 @@ static void who_is_no_officer_any_more_signs_nothing(void **state)
     assert_int_equal(sign_by(1, first, NULL), ERROR_NONE);
 }
 
+static size_t in_force(const char *organisation, uint8_t digest[DOCUMENT_DIGEST_SIZE])
+{
+    return organisation_restrictions_find(restrictions, organisation, (uint8_t(*)[DOCUMENT_DIGEST_SIZE])(uintptr_t)digest, 1);
+}
+
+/* Runs are decided with them, so keyd knows which ones there are: the newest version, until its end, and after a restart. */
+static void which_are_in_force_is_kept(void **state)
+{
+    uint8_t one[DOCUMENT_DIGEST_SIZE] = {0}, other[DOCUMENT_DIGEST_SIZE] = {0};
+
+    (void)state;
+    assert_int_equal(appoint_officer("security-officer.a", ALICE, first, 0), ERROR_NONE);
+    assert_int_equal(appoint_officer("security-officer.b", BOB, second, 0), ERROR_NONE);
+    assert_int_equal(in_force("acme", one), 0);
+    assert_int_equal(sign_by(1, stranger, NULL), ERROR_DENIED);
+    assert_int_equal(in_force("acme", one), 0);
+    assert_int_equal(sign_by(1, first, NULL), ERROR_NONE);
+    assert_int_equal(in_force("acme", one), 1);
+    assert_int_equal(in_force("beta", other), 0);
+    assert_int_equal(sign_by(2, first, second), ERROR_NONE);
+    assert_int_equal(in_force("acme", other), 1);
+    assert_memory_not_equal(one, other, sizeof one);
+    restart();
+    open_officers();
+    assert_int_equal(in_force("acme", one), 1);
+    assert_memory_equal(one, other, sizeof one);
+    assert_int_equal(end_by(3, first, NULL), ERROR_DENIED);
+    assert_int_equal(in_force("acme", one), 1);
+    assert_int_equal(end_by(3, first, second), ERROR_NONE);
+    assert_int_equal(in_force("acme", one), 0);
+    assert_int_equal(sign_by(4, first, second), ERROR_NONE);
+    organisation_restrictions_free(restrictions);
+    restrictions = NULL;
+    assert_int_equal(unlinkat(world.folder.fd, ORGANISATION_RESTRICTIONS_FILE, 0), 0);
+    open_officers();
+    assert_int_equal(in_force("acme", one), 0); /* nobody knows them until they are signed anew */
+    assert_int_equal(sign_by(5, first, second), ERROR_NONE);
+    assert_int_equal(in_force("acme", one), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +261,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_later_version_and_the_end_take_one_more, begin_here, end_here),
         cmocka_unit_test_setup_teardown(a_document_of_officers_says_how_many, begin_here, end_here),
         cmocka_unit_test_setup_teardown(who_is_no_officer_any_more_signs_nothing, begin_here, end_here),
+        cmocka_unit_test_setup_teardown(which_are_in_force_is_kept, begin_here, end_here),
     };
 
     return cmocka_run_group_tests_name("restrictions", tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "journal/journal.h"
 #include "runner/order/lease_journal.h"
+#include "tests/support/signal_process.h"
 
 #define HOUR_MS INT64_C(3600000)
 #define NOW_MS  INT64_C(1800000000000)
@@ -290,7 +291,7 @@ static uint32_t kill_while_it_takes(const struct folder *folder, uint32_t from, 
     (void)close(ends[1]);
     assert_int_equal(read(ends[0], &number, sizeof number), sizeof number);
     (void)usleep(after_us);
-    (void)kill(child, SIGKILL);
+    (void)signal_process(child, SIGKILL);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
     last = number;

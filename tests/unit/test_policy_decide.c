@@ -6,6 +6,7 @@
 #include "audit/decision_priv.h"
 #include "base/fault.h"
 #include "policy/compiled_priv.h"
+#include "policy/decider/plan_priv.h"
 
 static const struct decide_row rows[] = {
     {"no credential", '-', ACTION_BLOB_READ, "acme/models/a", DIGEST, NULL, VERDICT_CHALLENGE, "SYS-NO-CREDENTIAL sys ()"},
@@ -321,6 +322,19 @@ static void judge_what_is_kept(const struct decision_context *context, bool is_a
     assert_int_equal(policy_decision_allows(decision), is_allowed);
 }
 
+static void a_plan_agrees(const struct decision_context *context, const struct decision *decision, bool is_allowed)
+{
+    const struct policy_plan plan = {.snapshot = (struct snapshot *)(uintptr_t)context->snapshot,
+                                     .proposed = context->snapshot->set,
+                                     .now_ms = context->request->now_ms};
+    const struct plan_event event = {.name = "acme/models/a", .digest = DIGEST, .facts = decision->parts.facts[0]};
+    struct plan_answer answer;
+    struct error err;
+
+    assert_true(policy_plan_event(&plan, &event, &answer, &err).ok);
+    assert_int_equal(answer.change, is_allowed ? PLAN_ALLOWED : PLAN_DENIED);
+}
+
 static void exceptions_are_used(void **state)
 {
     const struct exception_row *row = *state;
@@ -335,7 +349,6 @@ static void exceptions_are_used(void **state)
     struct decision_request request;
     OWNED(decision) *decision = NULL;
     struct error err = {0};
-
     size_t count = 0;
     const struct uuid models = id_of('m');
     memcpy(spent[0], policy_set_exceptions(set, &models, &count)[0]->key, SHA256_SIZE);
@@ -352,6 +365,7 @@ static void exceptions_are_used(void **state)
     const bool is_left_out = memmem(facts.data, facts.length, "\"spent\":[", 9) != NULL;
     assert_int_equal(is_left_out, !row->is_allowed); /* a replay leaves it out, too */
     if (row->is_of_server) judge_what_is_kept(&context, row->is_allowed);
+    a_plan_agrees(&context, decision, row->is_allowed);
 }
 
 /* ---- what makes a decision stale ---- */

@@ -219,12 +219,25 @@ static void deciding_survives_lack_of_memory(void **state)
     fail_each(decide_once, &facts, ERROR_NO_MEMORY, 3);
 }
 
-/* Three rules with the same test between others: all refuse, in the order of the document; equal duties count once, and the first rule is named. */
-static void equal_tests_keep_the_order_of_rules(void **state)
+static struct policy_documents *documents_of_rules(const char *text)
 {
     OWNED_JSON array = json_array();
     OWNED_JSON policy = policy_example("health-ae");
-    OWNED_JSON rules = policy_json(
+    OWNED_JSON rules = policy_json(text);
+    struct policy_documents *documents = NULL;
+    struct error err = {0};
+
+    assert_int_equal(json_object_set(policy, "rules", rules), 0);
+    (void)json_object_del(policy, "exception_types");
+    assert_int_equal(json_array_append(array, policy), 0);
+    assert_true(policy_documents_new(array, &documents, &err).ok);
+    return documents;
+}
+
+/* Three rules with the same test between others: all refuse, in the order of the document; equal duties count once, and the first rule is named. */
+static void equal_tests_keep_the_order_of_rules(void **state)
+{
+    OWNED(policy_documents) *documents = documents_of_rules(
         "[{\"id\":\"R-A\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"target\":{\"geo_within\":[\"SA\"]}},"
         "{\"id\":\"R-K\",\"effect\":\"oblige\",\"ops\":[\"ingest\"],\"oblige\":{\"retain_min_days\":10}},"
         "{\"id\":\"R-B\",\"effect\":\"deny\",\"ops\":[\"ingest\",\"read\"],\"target\":{\"geo_within\":[\"AE\"]}},"
@@ -238,17 +251,12 @@ static void equal_tests_keep_the_order_of_rules(void **state)
     const struct label label = label_in(&the_world, row->scope);
     OWNED(policy_target) *target = target_of(&the_world, row->target);
     const struct policy_facts facts = facts_of(row, &label, target);
-    OWNED(policy_documents) *documents = NULL;
     OWNED(policy_decision) *decision = NULL;
     struct buffer OWNED_BUFFER denied = BUFFER(4096);
     const char *rule = NULL, *name = NULL;
     struct error err = {0};
 
     (void)state;
-    assert_int_equal(json_object_set(policy, "rules", rules), 0);
-    (void)json_object_del(policy, "exception_types");
-    assert_int_equal(json_array_append(array, policy), 0);
-    assert_true(policy_documents_new(array, &documents, &err).ok);
     assert_true(policy_judge(documents, &facts, the_world.groups, &decision, &err).ok);
     write_denials(&denied, decision);
     assert_string_equal(buffer_text(&denied), "R-A(|geo) R-B(|) R-C(|geo) R-F(|geo)");
@@ -261,9 +269,7 @@ static void equal_tests_keep_the_order_of_rules(void **state)
 /* The longest minimum, the shortest maximum with its rule, the most sites, and each different copy once. */
 static void duties_of_several_rules_are_one(void **state)
 {
-    OWNED_JSON array = json_array();
-    OWNED_JSON policy = policy_example("health-ae");
-    OWNED_JSON rules = policy_json(
+    OWNED(policy_documents) *documents = documents_of_rules(
         "[{\"id\":\"R-A\",\"effect\":\"oblige\",\"ops\":[\"ingest\"],\"oblige\":{\"retain_max_days\":40,\"min_sites\":2,"
         "\"anchor_copy\":{\"geo_within\":[\"AE\"],\"max_staleness_s\":60}}},"
         "{\"id\":\"R-B\",\"effect\":\"oblige\",\"ops\":[\"ingest\"],\"oblige\":{\"retain_max_days\":30,\"min_sites\":3,"
@@ -275,17 +281,12 @@ static void duties_of_several_rules_are_one(void **state)
     const struct label label = label_in(&the_world, row->scope);
     OWNED(policy_target) *target = target_of(&the_world, row->target);
     struct policy_facts facts = facts_of(row, &label, target);
-    OWNED(policy_documents) *documents = NULL;
     OWNED(policy_decision) *decision = NULL, *other = NULL;
     const char *rule = NULL, *name = NULL;
     struct error err = {0};
     int64_t days = 0;
 
     (void)state;
-    assert_int_equal(json_object_set(policy, "rules", rules), 0);
-    (void)json_object_del(policy, "exception_types");
-    assert_int_equal(json_array_append(array, policy), 0);
-    assert_true(policy_documents_new(array, &documents, &err).ok);
     assert_true(policy_judge(documents, &facts, the_world.groups, &decision, &err).ok);
     assert_true(policy_decision_ends(decision, &days, &rule, &name));
     assert_int_equal(days, 30);
@@ -301,20 +302,13 @@ static void duties_of_several_rules_are_one(void **state)
 
 static struct policy_documents *documents_requiring(const char *test)
 {
-    OWNED_JSON array = json_array();
-    OWNED_JSON policy = policy_example("health-ae");
-    OWNED_JSON condition = policy_json(test);
-    OWNED_JSON rules = policy_json(
-        "[{\"id\":\"R-A\",\"effect\":\"require\",\"ops\":[\"ingest\"]},{\"id\":\"R-P\",\"effect\":\"permit\",\"ops\":[\"ingest\"]}]");
-    struct policy_documents *documents = NULL;
-    struct error err = {0};
+    char rules[512];
 
-    assert_int_equal(json_object_set(json_array_get(rules, 0), "target", condition), 0);
-    assert_int_equal(json_object_set(policy, "rules", rules), 0);
-    (void)json_object_del(policy, "exception_types");
-    assert_int_equal(json_array_append(array, policy), 0);
-    assert_true(policy_documents_new(array, &documents, &err).ok);
-    return documents;
+    (void)snprintf(
+        rules, sizeof rules,
+        "[{\"id\":\"R-A\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"target\":%s},{\"id\":\"R-P\",\"effect\":\"permit\",\"ops\":[\"ingest\"]}]",
+        test);
+    return documents_of_rules(rules);
 }
 
 static struct policy_groups *groups_with(const char *json)
@@ -359,6 +353,47 @@ static void each_set_tests_a_target_itself(void **state)
     }
 }
 
+/* Rules that had nothing to say about a place are passed over: each answer is that about a place of which nothing is known yet. */
+static void silence_about_a_place_hides_no_rule(void **state)
+{
+    OWNED(policy_documents) *documents = documents_of_rules(
+        "[{\"id\":\"R-A\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"when\":{\"subjects_any\":[\"health\"]},\"target\":{\"geo_within\":[\"AE\"]}},"
+        "{\"id\":\"R-B\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"when\":{\"subjects_any\":[\"health\"]},\"target\":{\"geo_within\":[\"AE\",\"SA\"]}},"
+        "{\"id\":\"R-C\",\"effect\":\"require\",\"ops\":[\"ingest\",\"log\"],\"when\":{\"subjects_any\":[\"child\"]},\"target\":{\"geo_within\":[\"AE\"]}},"
+        "{\"id\":\"R-D\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"when\":{\"subjects_any\":[\"child\"]},\"target\":{\"geo_within\":[\"OM\"]}},"
+        "{\"id\":\"R-E\",\"effect\":\"deny\",\"ops\":[\"ingest\",\"log\"],\"target\":{\"geo_within\":[\"SA\"]}},"
+        "{\"id\":\"R-F\",\"effect\":\"deny\",\"ops\":[\"ingest\",\"log\"],\"target\":{\"geo_within\":[\"OM\"]}},"
+        "{\"id\":\"R-G\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"target\":{\"geo_within\":[\"AE\"]}},"
+        "{\"id\":\"R-H\",\"effect\":\"require\",\"ops\":[\"ingest\"],\"label\":{\"lineage_at_least\":\"declared\"}},"
+        "{\"id\":\"R-P\",\"effect\":\"permit\",\"ops\":[\"ingest\"]}]");
+    const struct case_row *row = &case_rows[0];
+    struct label label = label_in(&the_world, row->scope);
+    OWNED(policy_target) *known = target_of(&the_world, row->target);
+    unsigned refused[2] = {0};
+    struct error err = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 512; i++) {
+        OWNED(policy_target) *fresh = target_of(&the_world, row->target);
+        struct buffer texts[2] = {BUFFER(4096), BUFFER(4096)};
+        struct policy_facts facts = facts_of(row, &label, known);
+        label.subjects = (uint8_t)(i * 37);
+        label.lineage = i % 3 == 0 ? LINEAGE_UNKNOWN : LINEAGE_DECLARED;
+        facts.op = i % 2 == 0 ? OP_INGEST : OP_LOG;
+        for (size_t k = 0; k < 2; k++) {
+            OWNED(policy_decision) *decision = NULL;
+            facts.target = k == 0 ? known : fresh;
+            assert_true(policy_judge(documents, &facts, the_world.groups, &decision, &err).ok);
+            write_denials(&texts[k], decision);
+        }
+        assert_string_equal(buffer_text(&texts[0]), buffer_text(&texts[1]));
+        refused[0] += strstr(buffer_text(&texts[0]), "R-D") != NULL;
+        refused[1] += strstr(buffer_text(&texts[0]), "R-H") != NULL;
+        for (size_t k = 0; k < 2; k++) buffer_done(&texts[k]);
+    }
+    assert_true(refused[0] > 20 && refused[1] > 20);
+}
+
 /* "**" again and again must not take exponential time. */
 static void scopes_match_in_bounded_time(void **state)
 {
@@ -395,6 +430,7 @@ int main(void)
         cmocka_unit_test(equal_tests_keep_the_order_of_rules),
         cmocka_unit_test(duties_of_several_rules_are_one),
         cmocka_unit_test(each_set_tests_a_target_itself),
+        cmocka_unit_test(silence_about_a_place_hides_no_rule),
         cmocka_unit_test(scopes_match_in_bounded_time),
         cmocka_unit_test(stored_labels_rise),
         cmocka_unit_test(places_are_compared_piece_by_piece),

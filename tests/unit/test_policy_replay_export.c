@@ -270,13 +270,18 @@ static void note(struct replay_restrictions *restrictions, uint64_t sequence, co
 }
 
 /* Whether a decision in acme may name these now; NULL: none. */
-static enum error_kind judge(struct replay_restrictions *restrictions, const json_t *digests)
+static enum error_kind judge_at(struct replay_restrictions *restrictions, const json_t *digests, uint64_t sequence)
 {
-    const struct replay_restrictions_query query = {sets[0], "acme/a/b", digests, true};
+    const struct replay_restrictions_query query = {sets[0], "acme/a/b", digests, sequence, true};
     const struct policy_documents *documents = NULL;
     struct error err = {0};
 
     return replay_restrictions_join(restrictions, &query, &documents, &err).ok ? ERROR_NONE : err.kind;
+}
+
+static enum error_kind judge(struct replay_restrictions *restrictions, const json_t *digests)
+{
+    return judge_at(restrictions, digests, 4);
 }
 
 static void a_version_counts_from_its_event_to_the_next(void **state)
@@ -312,6 +317,42 @@ static void a_version_counts_from_its_event_to_the_next(void **state)
     }
 }
 
+/* A proof has the numbers of its events, so the export need not have these. */
+static void what_is_proven_counts_without_its_event(void **state)
+{
+    static const struct {
+        uint64_t sequence;
+        enum error_kind none, first, second; /* a decision that names these */
+    } moments[] = {{5, ERROR_NONE, ERROR_NONE, ERROR_NONE},
+                   {6, ERROR_DENIED, ERROR_NONE, ERROR_DENIED},
+                   {8, ERROR_DENIED, ERROR_NONE, ERROR_DENIED},
+                   {10, ERROR_DENIED, ERROR_DENIED, ERROR_NONE}};
+    struct version versions[] = {{.policy = RESTRICTION("AE")}, {.policy = RESTRICTION("SA")}};
+    OWNED(replay_restrictions) *all = NULL;
+    struct error err = {0};
+
+    (void)state;
+    must(replay_restrictions_new(&all, &err), &err);
+    assert_int_equal(replay_restrictions_first(all), 0);
+    for (size_t i = 0; i < 2; i++) {
+        make_version(&versions[i], i + 1);
+        const struct restriction_proven proven = {
+            .document = versions[i].document, .sequence = i == 0 ? 5 : 9, .until = i == 0 ? 9 : 0};
+        must(replay_restrictions_add_proven(all, &proven, &err), &err);
+        must(replay_restrictions_add(all, versions[i].document, &err), &err); /* the same again changes nothing */
+    }
+    assert_int_equal(replay_restrictions_first(all), 5);
+    for (size_t i = 0; i < COUNT(moments); i++) {
+        assert_int_equal(judge_at(all, NULL, moments[i].sequence), moments[i].none);
+        assert_int_equal(judge_at(all, versions[0].digests, moments[i].sequence), moments[i].first);
+        assert_int_equal(judge_at(all, versions[1].digests, moments[i].sequence), moments[i].second);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        document_free(versions[i].document);
+        json_decref(versions[i].digests);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
@@ -322,6 +363,7 @@ int main(void)
         cmocka_unit_test(facts_that_are_gone_are_told),
         cmocka_unit_test(facts_that_are_no_list_are_refused),
         cmocka_unit_test(a_version_counts_from_its_event_to_the_next),
+        cmocka_unit_test(what_is_proven_counts_without_its_event),
     };
 
     read_vectors();

@@ -8,6 +8,7 @@
 #include "policy/evaluate.h"
 #include "policy/set_priv.h"
 #include "tests/support/policy.h"
+#include "tests/unit/policy_set_parts.h"
 
 static void a_set_survives_its_envelope(void **state)
 {
@@ -346,7 +347,8 @@ static void the_lowest_assurance_wins(void **state)
     assert_true(policy_set_compose(&parts, &payload, &err).ok);
     if (!policy_set_compile(buffer_bytes(&payload), &set, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(inet_pton(AF_INET, row->address, &address.sin_addr), 1);
-    const struct policy_client client = {(const struct sockaddr *)&address, row->authority, row->listener};
+    const struct policy_client client = {
+        .address = (const struct sockaddr *)&address, .authorities = row->authority, .listener = row->listener};
     const struct policy_target *found = policy_set_client(set, &client, &name);
     assert_int_equal(found != NULL, row->place != NULL);
     if (found != NULL) assert_string_equal(name, row->place);
@@ -442,5 +444,6 @@ int main(void)
     };
 
     return RUN_TABLE(set_rows, sets_are_refused) + RUN_TABLE(network_rows, clients_are_in_networks) +
-           RUN_TABLE(place_rows, the_lowest_assurance_wins) + cmocka_run_group_tests_name("others", others, NULL, NULL);
+           RUN_TABLE(place_rows, the_lowest_assurance_wins) + cmocka_run_group_tests_name("others", others, NULL, NULL) +
+           policy_runner_cases();
 }

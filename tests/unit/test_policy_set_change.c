@@ -272,5 +272,6 @@ int main(void)
     tests[COUNT(rows)] = (struct CMUnitTest)cmocka_unit_test(another_base_is_refused);
     tests[COUNT(rows) + 2] = (struct CMUnitTest)cmocka_unit_test(what_is_pinned_has_evidence);
     tests[COUNT(rows) + 1] = (struct CMUnitTest)cmocka_unit_test(kept_exceptions_are_found);
-    return cmocka_run_group_tests_name("what a policy set changes", tests, NULL, NULL) + policy_chain_cases();
+    return cmocka_run_group_tests_name("what a policy set changes", tests, NULL, NULL) + policy_chain_cases() +
+           restriction_chain_cases();
 }

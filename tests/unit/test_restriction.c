@@ -9,9 +9,11 @@
 
 #define META(id, scope, more) \
     "\"metadata\":{\"id\":\"" id "\",\"version\":1,\"scope\":[" scope "],\"organisation\":\"acme\"" more "}"
-#define RULE(effect)       "{\"id\":\"A\",\"effect\":\"" effect "\",\"ops\":[\"ingest\"]}"
-#define POLICY(meta, more) "{\"policy\":{\"closed\":false," meta more "}}"
-#define GOOD               META("acme.closed", "\"acme/closed/**\"", "")
+#define RULE(effect)        "{\"id\":\"A\",\"effect\":\"" effect "\",\"ops\":[\"ingest\"]}"
+#define POLICY(meta, more)  "{" REST_OF(meta, more)
+#define REST_OF(meta, more) "\"policy\":{\"closed\":false," meta more "}}"
+#define DIGEST              "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+#define GOOD                META("acme.closed", "\"acme/closed/**\"", "")
 
 static const struct row {
     const char *name, *body, *says; /* says NULL: it is accepted */
@@ -41,6 +43,8 @@ static const struct row {
     {"another id than the name", POLICY(META("acme.other", "\"acme/a\"", ""), ",\"rules\":[" RULE("deny") "]"),
      "is the id of its policy"},
     {"another member", "{\"policy\":{},\"more\":1}", "more"},
+    {"a plan", "{\"plan\":\"" DIGEST "\"," REST_OF(GOOD, ",\"rules\":[" RULE("require") "]"), NULL},
+    {"a plan that is no digest", "{\"plan\":\"seen\"," REST_OF(GOOD, ",\"rules\":[" RULE("require") "]"), "digest"},
     {"no policy", "{}", "policy"},
 };
 

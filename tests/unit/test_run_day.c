@@ -10,13 +10,18 @@
 #define SIGNED "{\"id\":\"T-SIGNED\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"signed_request\":true}}"
 #define ONE    "{\"id\":\"T-ONE\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":1}}"
 #define TWO    "{\"id\":\"T-TWO\",\"effect\":\"oblige\",\"ops\":[\"train\"],\"oblige\":{\"approvals\":2}}"
-#define HERE   "local/main"
-#define AWAY   "local/elsewhere"
+#define FOUR \
+    "{\"id\":\"T-FOUR\",\"effect\":\"require\",\"ops\":[\"train\"],\"target\":{\"min_assurance\":4},\"message\":\"attested\"}"
+#define HERE "local/main"
+#define AWAY "local/elsewhere"
 
 static const struct row {
-    const char *name, *rule;       /* the rule is added to the default policy */
-    const char *region, *peers[3]; /* of the runners; region NULL: there is no lease yet */
-    const char *issuer;            /* of a request by a token; NULL: the requester has signed */
+    const char *name, *rule; /* the rule is added to the default policy */
+    const char *region,
+        *peers[3];      /* of the runners, "attested:" before that of an attested one; region NULL: there is no lease yet */
+    const char *issuer; /* of a request by a token; NULL: the requester has signed */
+    const char *restriction;       /* a rule of the organisation acme; NULL: it has none */
+    bool is_left_out;              /* of the bundle, or another one is there */
     bool permits_not, is_early, has_other_digest, has_other_root, has_no_set;
     enum error_kind kind;
     const char *says;
@@ -46,6 +51,23 @@ static const struct row {
      .peers = {HERE},
      .kind = ERROR_DENIED,
      .says = "local/elsewhere"},
+    {.name = "attested, as the set asks", .rule = FOUR, .region = "attested:" HERE},
+    {.name = "only enrolled there",
+     .rule = FOUR,
+     .region = HERE,
+     .kind = ERROR_DENIED,
+     .says = "may not be used in local/main: rule T-FOUR"},
+    {.name = "one node of an attested runner, and one of an enrolled one",
+     .rule = FOUR,
+     .region = "attested:" HERE,
+     .peers = {"attested:" HERE, HERE},
+     .kind = ERROR_DENIED,
+     .says = "may not be used in local/main: rule T-FOUR"},
+    {.name = "attested elsewhere",
+     .rule = RULE,
+     .region = "attested:" AWAY,
+     .kind = ERROR_DENIED,
+     .says = "may not be used in attested:local/elsewhere: rule T-AE"},
     {.name = "more approvals than it has", .rule = TWO, .region = HERE, .kind = ERROR_DENIED, .says = "2 approvals"},
     {.name = "more approvals, and no lease yet", .rule = TWO, .region = NULL, .kind = ERROR_DENIED, .says = "2 approvals"},
     {.name = "a signed request that it has", .rule = SIGNED, .region = HERE},
@@ -75,6 +97,23 @@ static const struct row {
      .kind = ERROR_UNAVAILABLE,
      .says = "ask again"},
     {.name = "no set", .rule = RULE, .region = HERE, .has_no_set = true, .kind = ERROR_UNAVAILABLE, .says = "ask again"},
+    {.name = "a restriction that is met", .restriction = RULE, .region = HERE},
+    {.name = "a restriction that is not met",
+     .restriction = RULE,
+     .region = AWAY,
+     .kind = ERROR_DENIED,
+     .says = "with restrictions of organisations: "},
+    {.name = "a restriction that denies",
+     .restriction = "{\"id\":\"NO\",\"effect\":\"deny\",\"ops\":[\"train\"]}",
+     .region = HERE,
+     .kind = ERROR_DENIED,
+     .says = "rule NO"},
+    {.name = "a restriction that a gateway leaves out",
+     .restriction = RULE,
+     .is_left_out = true,
+     .region = HERE,
+     .kind = ERROR_UNAVAILABLE,
+     .says = "does not have a restriction"},
     {.name = "a set that somebody else signed",
      .rule = RULE,
      .region = HERE,
@@ -109,9 +148,14 @@ static void make_set(const struct row *row, const struct ecdsa_key *signer, stru
     assert_true(text_from_hex(bytes_of_text(policy_set_digest(set) + strlen("sha256:")), digest_out, 32));
 }
 
+static json_t *attestation;
+
 static void place(struct runner_key *runner, const char *region)
 {
-    (void)snprintf(runner->region, sizeof runner->region, "%s", region);
+    const bool is_attested = strncmp(region, RUNNER_ATTESTED_MARK, strlen(RUNNER_ATTESTED_MARK)) == 0;
+
+    runner->attestation = is_attested ? attestation : NULL;
+    (void)snprintf(runner->region, sizeof runner->region, "%s", is_attested ? region + strlen(RUNNER_ATTESTED_MARK) : region);
 }
 
 static void sign_all(const struct row *row, struct made_run *made)
@@ -125,6 +169,39 @@ static void sign_all(const struct row *row, struct made_run *made)
     if (row->issuer != NULL) made_set(made, RUN_REQUEST, "claims", claims);
     for (enum run_type type = 0; type <= RUN_ORDER; type++)
         if (!made_sign(made, type, &err).ok) fail_msg("%s: %s", row->name, err.message);
+}
+
+/* What sijil-keyd has pinned. */
+static uint8_t pinned[32];
+
+static size_t find_pinned(const void *context, const char *organisation, uint8_t digests[RUN_RESTRICTIONS_MAX][32])
+{
+    const struct row *row = context;
+
+    if (row->restriction == NULL || strcmp(organisation, "acme") != 0) return 0;
+    memcpy(digests[0], pinned, sizeof pinned);
+    return 1;
+}
+
+static void add_restriction(const struct row *row, json_t *bundle)
+{
+    struct buffer OWNED_BUFFER body = BUFFER(8192), payload = BUFFER(8192);
+    struct error err = {0};
+
+    if (row->restriction == NULL) return;
+    must(buffer_format(&body, &err,
+                       "{\"policy\":{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"closed\":false,"
+                       "\"metadata\":{\"id\":\"acme.runs\",\"organisation\":\"acme\",\"version\":1,\"scope\":[\"acme/**\"],"
+                       "\"effective_from\":\"2026-01-01T00:00:00Z\",\"review_by\":\"2030-01-01\"},\"rules\":[%s]}}",
+                       row->restriction),
+         &err);
+    OWNED_JSON json = json_loads(buffer_text(&body), 0, NULL);
+    const struct document_parts parts = {
+        .kind = DOCUMENT_RESTRICTION, .scope = "acme", .name = "acme.runs", .version = 1, .effective_ms = NOW_MS, .body = json};
+    must(document_compose(&parts, &payload, &err), &err);
+    sha256_of(buffer_bytes(&payload), pinned);
+    json_t *texts = json_pack("[s]", row->is_left_out ? "{}" : buffer_text(&payload));
+    assert_int_equal(json_object_set_new(bundle, "restrictions", texts), 0);
 }
 
 /* As run_bundle_check() leaves it; views. */
@@ -159,8 +236,9 @@ static void a_set_of_the_day_decides_again(void **state)
     ecdsa_key_public(row->has_other_root ? other : signer, root);
     if (row->has_other_digest) digest[0] ^= 1;
     OWNED_JSON json = row->has_no_set ? json_object() : json_pack("{s:[s]}", "policy_sets", buffer_text(&envelope));
+    add_restriction(row, json);
     make_bundle(row, &made, json, &bundle);
-    const struct run_day day = {root, digest, row->is_early ? NOW_MS - INT64_C(3) * 86400000 : NOW_MS};
+    const struct run_day day = {root, digest, row->is_early ? NOW_MS - INT64_C(3) * 86400000 : NOW_MS, find_pinned, row};
     const enum error_kind kind = policy_run_day(&bundle, &day, &err).ok ? ERROR_NONE : err.kind;
     if (kind != row->kind || (kind != ERROR_NONE && strstr(err.message, row->says) == NULL))
         fail_msg("%d %s", (int)kind, err.message);
@@ -168,5 +246,8 @@ static void a_set_of_the_day_decides_again(void **state)
 
 int main(void)
 {
-    return RUN_TABLE(rows, a_set_of_the_day_decides_again);
+    attestation = json_object();
+    const int failed = RUN_TABLE(rows, a_set_of_the_day_decides_again);
+    json_decref(attestation);
+    return failed;
 }

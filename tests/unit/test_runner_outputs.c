@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "runner/sandbox/copy.h"
 #include "runner/sandbox/outputs.h"
+#include "tests/support/signal_process.h"
 
 static char folder[] = "/tmp/sijil-outputs-XXXXXX";
 
@@ -126,7 +127,7 @@ static void a_change_while_reading_is_noticed(void **state)
         walk.files = walk.bytes = 0;
         walked = output_walk(&walk, fd, &err);
     }
-    assert_int_equal(kill(writer, SIGKILL), 0);
+    assert_true(signal_process(writer, SIGKILL));
     assert_int_equal(waitpid(writer, &status, 0), writer);
     write_file("z", "zzz");
     assert_false(walked.ok);

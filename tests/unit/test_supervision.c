@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/sandbox.h"
 #include "supervision/child_pipe.h"
+#include "tests/support/signal_process.h"
 
 #define PATIENCE_MS 20000
 
@@ -378,7 +379,7 @@ static void a_tree_does_not_outlive_the_parent(void **state)
     }
     (void)close(pipes[1]);
     assert_int_equal(read(pipes[0], &byte, 1), 1);
-    assert_int_equal(kill(parent, SIGKILL), 0);
+    assert_true(signal_process(parent, SIGKILL));
     assert_int_equal(waitpid(parent, NULL, 0), parent);
     assert_int_equal(read(pipes[0], &byte, 1), 0); /* no process has it any more: the sleepers of 1000 s have ended */
     (void)close(pipes[0]);

@@ -120,7 +120,7 @@ def utc(milliseconds):
 OPERATIONS = ("ingest", "mount", "replicate", "migrate", "cache", "backup", "restore", "read", "train", "promote", "metadata", "log", "key-wrap",
               "export", "stat", "list")
 REFUSALS = (("SYS-NO-CREDENTIAL", "SYS-NOT-LIVE", "SYS-SCOPE", "SYS-NO-BINDING", "SYS-GRANT", "SYS-SELF-GRANT", "SYS-BOTH-OFFICERS"),
-            ("SYS-STALE", "SYS-NOT-FOUND", "SYS-QUARANTINE", "SYS-DRAINING", "SYS-RETIRED", "SYS-NOT-CURRENT"), ("SYS-NO-POLICY",), ("SYS-LIMIT",))
+            ("SYS-STALE", "SYS-NOT-FOUND", "SYS-QUARANTINE", "SYS-DRAINING", "SYS-RETIRED", "SYS-NOT-CURRENT", "SYS-MISPLACED"), ("SYS-NO-POLICY",), ("SYS-LIMIT",))
 
 
 def actions():
@@ -185,6 +185,8 @@ def ask(place, asked, label, event, policy_set):
     """The denials of one operation by policies, as (rule, policy), in the order of docs/formats/audit-log.md section 18."""
     networks = {entry.get("cidr") or ":".join(next(pair for pair in entry.items() if pair[0] != "facts")): entry["facts"] for entry in policy_set["networks"]}
     known = networks if asked["op"] in ("read", "stat", "list") else policy_set["regions"]
+    if asked["op"] == "train":  # where the runner is
+        known = {**networks, **known, **{"attested:" + name: {**facts, "assurance": 4} for name, facts in known.items()}}
     if known.get(asked["target_id"], {}) != asked["target"]:
         raise Differs(f"the set says something else of {asked['target_id']}")
     facts = {"op": asked["op"], "scope": place["scope"], "project": place["project"], "policy_epoch": policy_set["epoch"],

@@ -181,7 +181,7 @@ SINK = {"transport": "webhook", "region": "ae-dxb/siem", "address": "https://sie
         "classes": {"api-activity": ["detail"], "detection-finding": []}, "names": {"purpose": "case 4711"}, "networks": ["10.1.0.0/16"]}
 BURST = {"detector": "denial-burst", "threshold": 50, "window": 600, "severity": 2}
 DETECTORS = {"denial-burst", "mass-pull", "mass-pull-bytes", "new-country", "new-network", "break-glass", "self-dealing", "log-gap", "clock-step", "sink-stopped", "laxer-copy", "region-quarantined",
-             "exception-use", "policy-notify"}
+             "exception-use", "policy-notify", "content-misplaced"}
 
 
 def log_document_is_wrong(kind, name, body):

@@ -52,12 +52,16 @@ struct run_repeated {
  * A policy set under which a run is decided once more, whatever its order says: that in force when sijil-keyd signs a lease or an admission. keyd does not
  * know the language of policies, so its program gives it the check (policy/run_day.h).
  */
+#define RUN_RESTRICTIONS_MAX 4 /* of one organisation (policy/restriction.h) */
 struct run_day {
     const uint8_t *root;   /* ECDSA_PUBLIC_SIZE bytes: the key that has signed the set, unless it says that several persons do */
     const uint8_t *digest; /* 32 bytes: of the set */
     int64_t now_ms;
+    /** How many restrictions of an organisation are in force, and the digests of their documents, at most RUN_RESTRICTIONS_MAX. NULL: nobody knows of any. */
+    size_t (*restrictions)(const void *context, const char *organisation, uint8_t digests[RUN_RESTRICTIONS_MAX][32]);
+    const void *context;
 };
-/** ERROR_DENIED: the set forbids the run, or asks for more than was done. ERROR_UNAVAILABLE: the bundle does not have the set. */
+/** ERROR_DENIED: the set forbids the run, or asks for more than was done. ERROR_UNAVAILABLE: the bundle does not have the set, or a restriction. */
 typedef struct result run_day_check(const struct run_bundle *bundle, const struct run_day *day, struct error *err);
 
 /** Appends what is proven and what is not, in plain words. */

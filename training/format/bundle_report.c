@@ -188,8 +188,11 @@ static struct result write_place(const struct runner_key *runner, struct buffer 
 
     for (size_t i = 0; i < json_array_size(runner->jurisdictions); i++)
         TRY(buffer_format(&places, err, "%s %s", i == 0 ? "" : ",", json_string_value(json_array_get(runner->jurisdictions, i))));
-    return add_line(text, err, "    the pool %s, the region %s and the jurisdictions%s;", runner->pool, runner->region,
-                    buffer_text(&places));
+    TRY(add_line(text, err, "    the pool %s, the region %s and the jurisdictions%s;", runner->pool, runner->region,
+                 buffer_text(&places)));
+    if (runner->attestation == NULL) return SUCCESS;
+    return add_line(text, err, "    they attested that it is there by the evidence %s;",
+                    json_text_of(runner->attestation, "evidence"));
 }
 
 /* A runner may have several nodes, and is named once. */

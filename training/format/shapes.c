@@ -153,5 +153,5 @@ static const struct run_shape_member bundle_members[] = {
     {"lease", &long_text, true},       {"certificate", &long_text, true}, {"result", &long_text, true},
     {"admission", &long_text, true},   {"refusal", &long_text, true},     {"peers", &peers, true},
     {"policy_sets", &texts_16, true},  {"decisions", &texts_64, true},    {"manifests", &texts_67, true},
-    {"log_keys", &log_keys, true}};
+    {"log_keys", &log_keys, true},     {"restrictions", &texts_16, true}};
 const struct run_shape run_shape_bundle = {.kind = SHAPE_OBJECT, SHAPE_MEMBERS(bundle_members)};

@@ -1,0 +1,40 @@
+/* gateway/pipeline/passing_priv.h -- what the files of requests that are passed on share. */
+#pragma once
+
+#include "gateway/pipeline/handler.h"
+#include "gateway/pipeline/passing.h"
+#include "outgoing/call.h"
+#include "outgoing/peers.h"
+
+#define PASSING_HEADERS_MAX 16
+#define PASSING_URL_SIZE    (PEER_URL_SIZE + PASSING_TARGET_MAX + 1)
+#define PASSING_TARGET_MAX  2048
+
+struct passings {
+    struct outgoing *outgoing;
+    struct peers peers;
+    _Atomic int count;
+};
+
+/** Where a request goes, and what it comes with. The values of the headers are those of the request, which outlives it. */
+struct passing_way {
+    struct passings *all;
+    const struct peer *peer;
+    char url[PASSING_URL_SIZE];
+    size_t header_count;
+    struct outgoing_header headers[PASSING_HEADERS_MAX];
+};
+/** To the gateway of the region, counted until passing_way_leave(). Errors of passing_open(). */
+RESULT passing_way_find(const struct request *request, const char *region, bool with_query, struct passing_way *way,
+                        struct error *err);
+/** NULL and "" add none. */
+void passing_way_add(struct passing_way *way, const char *name, const char *value);
+/** For `knows` of a call: only a gateway of this region gets the credential of a client. */
+bool passing_way_knows(const struct passing_way *way, struct bytes pem);
+void passing_way_leave(struct passing_way *way);
+
+/* gateway/pipeline/passing_push.c */
+/** In place of the route's handler: the whole request goes to the gateway of another region, and its answer comes back. */
+const struct handler *passing_push_handler(void);
+/** After the target: whether it does. */
+bool passing_push_is_due(const struct request *request);
