@@ -440,7 +440,11 @@ static struct result pin_tag(struct request *request, struct lookup *lookup, enu
     return SUCCESS;
 }
 
-const struct handler handler_manifest_read = {
-    .handle = read, .instead = oci_probe_instead, .pin = pin_tag, .fast_path = fast_path, .decides_on_event_thread = true, .takes_passed = true};
+const struct handler handler_manifest_read = {.handle = read,
+                                              .instead = oci_probe_instead,
+                                              .pin = pin_tag,
+                                              .fast_path = fast_path,
+                                              .decides_on_event_thread = true,
+                                              .takes_passed = true};
 const struct handler handler_manifest_push = {.handle = push, .takes_passed = true, .passes_on = true};
 const struct handler handler_manifest_delete = {.handle = delete, .takes_passed = true, .passes_on = true};
