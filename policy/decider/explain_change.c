@@ -4,7 +4,9 @@
 
 #include "authz/scim_entry.h"
 #include "authz/trust_rules.h"
+#include "policy/decider/decide_priv.h"
 #include "policy/decider/explain_priv.h"
+#include "policy/decider/place.h"
 #include "policy/evaluate.h"
 
 #define TEXT_SIZE  512
@@ -154,7 +156,7 @@ static const char *remedy_of(const char *rule)
         {"SYS-NOT-CURRENT",
          "the sijil-keyd of the region told which policy set is in force: 'sijil region check' says what is wrong"},
         {"SYS-RETIRED", "a project in another region: nothing comes back to a retired one"},
-        {"SYS-MISPLACED", "the project moved to a region that its policies allow, or an exception for this digest"},
+        {PLACE_RULE, "the project moved to a region that its policies allow, or an exception for this digest"},
         {"SYS-LIMIT", "fewer or smaller policies for this name"},
     };
 
@@ -216,6 +218,18 @@ static struct result add_denials_of(const struct policy_decision *decision, json
     return SUCCESS;
 }
 
+/* What lies where it may not be is read by nobody, whatever the role. */
+static struct result add_place(const struct explained *explained, json_t *changes, struct error *err)
+{
+    const char *detail = explained->pair.resource.detail;
+    const bool is_digest = strncmp(detail, "sha256:", strlen("sha256:")) == 0 && strlen(detail) == SHA_TEXT_SIZE - 1;
+    struct change_text change = {.kind = "policy", .rule = PLACE_RULE};
+
+    if (!place_refuses(explained->context, &explained->pair, is_digest ? detail : "")) return SUCCESS;
+    (void)snprintf(change.text, sizeof change.text, "then also: %s", remedy_of(PLACE_RULE));
+    return add(changes, &change, err);
+}
+
 /*
  * Where rights hide the thing, the policies were not asked. Whoever may know of the thing learns what they would say then: else the named role
  * would be given in vain.
@@ -234,7 +248,7 @@ static struct result add_hidden_denials(const struct explained *explained, json_
         TRY(evaluate_repository(explained->context, &query, &decision, err));
         TRY(add_denials_of(decision, changes, err));
     }
-    return SUCCESS;
+    return add_place(explained, changes, err);
 }
 
 struct result explain_changes(const struct explained *explained, json_t *changes, struct error *err)
