@@ -7,15 +7,18 @@
 #include "storage/pg_table.h"
 
 /* clang-format off */
-/* The epoch of the policy set is above the 40 bits of names (policy/decider/copies.c). A gateway that knows an older set than the look is of leaves it alone. */
+/* The epoch of the policy set is above the 40 bits of names (policy/decider/copies.c). A gateway that knows an older set than the look is of leaves it alone
+ * for ten minutes. The row is no signature: times that no gateway writes, and a set that none has, keep no look away. */
 static const struct pg_statement placement_claim_sql = {
     "placement_claim",
     "UPDATE placement_review v SET runner = $1, lease_until = now() + interval '30 seconds', version = CASE WHEN n.begins THEN $2 ELSE v.version END,"
     " restrictions = CASE WHEN n.begins THEN $3 ELSE v.restrictions END, began_at = CASE WHEN n.begins THEN now() ELSE v.began_at END,"
     " after = CASE WHEN n.begins THEN '00000000-0000-0000-0000-000000000000' ELSE v.after END"
     " FROM (SELECT after, version >> 40 < $2 >> 40 OR (after IS NULL AND (began_at <= now() - interval '10 minutes'"
-    " OR (began_at <= now() - interval '30 seconds' AND ((version & 1099511627775) < ($2::int8 & 1099511627775) OR restrictions <> $3)))) AS begins FROM placement_review) n"
-    " WHERE (v.lease_until IS NULL OR v.lease_until <= now() OR v.runner = $1) AND v.version >> 40 <= $2 >> 40 AND (n.begins OR n.after IS NOT NULL)"
+    " OR (began_at <= now() - interval '30 seconds' AND ((version & 1099511627775) < ($2::int8 & 1099511627775) OR restrictions <> $3))))"
+    " OR began_at > now() + interval '1 minute' OR (version >> 40 > $2 >> 40 AND began_at <= now() - interval '10 minutes') AS begins FROM placement_review) n"
+    " WHERE (v.lease_until IS NULL OR v.lease_until NOT BETWEEN now() AND now() + interval '1 minute' OR v.runner = $1)"
+    " AND (v.version >> 40 <= $2 >> 40 OR n.begins) AND (n.begins OR n.after IS NOT NULL)"
     " RETURNING v.after",
     "text int8 int8", "uuid"};
 static const struct pg_statement placement_save_sql = {
