@@ -29,7 +29,7 @@ RESULT erasure_check_person(const struct request *request, struct pg *pg, const 
 /** The names of the holds in force that stop the erasure of a pseudonym are added to the list of texts. The view must be up to date. */
 RESULT holds_of(const struct request *request, const char *pseudonym, json_t *names, struct error *err) __attribute__((nonnull));
 
-/* Each removal of a manifest looks at them. */
+/* That have not ended. Each removal of a manifest looks at them. */
 #define HOLDS_MAX 1000
 
 /** The target of a route with a name in the path, for the registry. */

@@ -81,12 +81,18 @@ struct tally {
     unsigned count;
 };
 
+/* One that begins later counts from now on: all of them may be in force at one time. */
+static bool has_ended(const struct document *document, int64_t now_ms)
+{
+    return document->is_withdrawn || (document->expires_ms != 0 && document->expires_ms <= now_ms);
+}
+
 static struct result count_one(void *context, const struct pinned_document *pinned, struct error *err)
 {
     struct tally *tally = context;
 
     (void)err;
-    if (document_is_in_force(pinned->document, tally->now_ms) && strcmp(pinned->document->name, tally->but) != 0) tally->count++;
+    if (!has_ended(pinned->document, tally->now_ms) && strcmp(pinned->document->name, tally->but) != 0) tally->count++;
     return SUCCESS;
 }
 
@@ -97,7 +103,7 @@ static struct result check_room(const struct request *request, const struct docu
 
     TRY(document_view_visit_all(request->gateway->documents, DOCUMENT_LEGAL_HOLD, count_one, &tally, err));
     if (document->is_withdrawn || tally.count < HOLDS_MAX) return SUCCESS;
-    return failure(err, ERROR_LIMIT, "a registry has at most %d legal holds in force: use a wider one", HOLDS_MAX);
+    return failure(err, ERROR_LIMIT, "a registry has at most %d legal holds that have not ended: use a wider one", HOLDS_MAX);
 }
 
 /* All that does not depend on who has signed. */

@@ -90,13 +90,15 @@ struct result holds_follow(struct gateway *gateway, struct pg *pg, struct error 
 }
 
 /* Rows that came late (a hold that begins later, keyd away) are counted, too: somebody looks at them once. */
-void holds_watch(struct gateway *gateway, struct pg *pg)
+bool holds_watch(struct gateway *gateway, struct pg *pg)
 {
     struct error err = {0};
     int64_t changed = 0;
+    const bool is_so = follow(gateway, pg, &changed, &err).ok;
 
-    if (follow(gateway, pg, &changed, &err).ok) metric_add(&registry_metrics_rows[METRIC_HOLDS_MENDED], changed);
+    if (is_so) metric_add(&registry_metrics_rows[METRIC_HOLDS_MENDED], changed);
     else if (err.kind != ERROR_UNAVAILABLE) log_error("rows of legal holds can't be compared with the documents", &err);
+    return is_so;
 }
 
 /* ---- one repository ---- */

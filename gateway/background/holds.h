@@ -14,5 +14,5 @@ struct pg;
 RESULT holds_follow(struct gateway *gateway, struct pg *pg, struct error *err);
 /** Adds to what policies say of a repository that a hold in force keeps all of it, as the documents in memory say. No row is read. */
 RESULT holds_keep(const struct gateway *gateway, const char *repository, struct policy_retention *retention, struct error *err);
-/** For a thread: holds_follow(), and says in the log what was not so. */
-void holds_watch(struct gateway *gateway, struct pg *pg);
+/** For a thread: holds_follow(), and says in the log what was not so. False: the rows may be others than the documents say, so nothing is to be removed. */
+bool holds_watch(struct gateway *gateway, struct pg *pg);

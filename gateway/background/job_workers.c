@@ -116,7 +116,7 @@ static void work(struct job_worker *worker)
     bool worked = true;
 
     if (pg_is_broken(worker->pg) && !pg_reopen(worker->pg, &err).ok) return; /* the readers log it already */
-    if (worker->kind == JOB_COLLECTION) holds_watch(worker->workers->gateway, worker->pg);
+    if (worker->kind == JOB_COLLECTION && !holds_watch(worker->workers->gateway, worker->pg)) return;
     while (worked && !is_stopping(worker->workers)) {
         if (registry_work(gateway->registry, worker->pg, &options, &worked, &err).ok) continue;
         log_error("a job did not go on; it is tried again", &err);

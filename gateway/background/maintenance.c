@@ -204,7 +204,7 @@ static void *maintenance_main(void *argument)
             has_more = clean(maintenance) || has_more;
             has_more = drain_runs(maintenance) || has_more;
             has_more = runner_doubts_add(maintenance->gateway, maintenance->pg) || has_more;
-            holds_watch(maintenance->gateway, maintenance->pg);
+            (void)holds_watch(maintenance->gateway, maintenance->pg);
             has_more = erasures_step(&maintenance->erasures, maintenance->gateway, maintenance->pg) || has_more;
             has_more =
                 pg_is_broken(maintenance->pg) || has_more; /* the round found a dead connection: the next one has another */
