@@ -32,11 +32,14 @@ extern const struct pg_table content_hold_statements;
                         "EXISTS (SELECT FROM manifest d WHERE d.repository_id = " repository " AND d.digest = h.digest)")
 /** In SQL: whether one covers all of the repository. */
 #define REPOSITORY_IS_HELD(repository) CONTENT_IS_HELD_AND(repository, "false")
-/** In SQL: whether one covers this manifest of it. Also one that a held index lists. */
-#define MANIFEST_IS_HELD(repository, manifest)                                                                         \
-    CONTENT_IS_HELD_AND(repository, "h.digest = " manifest                                                             \
-                                    " OR EXISTS (SELECT FROM manifest_reference d WHERE d.repository_id = " repository \
-                                    " AND d.manifest_digest = h.digest AND d.digest = " manifest " AND d.is_manifest)")
+/* The manifest, and all that list it, and what lists these. */
+#define LISTS_OF(repository, manifest)                                                                               \
+    "(WITH RECURSIVE lists (digest) AS (SELECT " manifest " COLLATE \"C\" UNION SELECT d.manifest_digest FROM lists" \
+    " JOIN manifest_reference d ON d.repository_id = " repository                                                    \
+    " AND d.digest = lists.digest AND d.is_manifest) SELECT digest"                                                  \
+    " FROM lists)"
+/** In SQL: whether one covers this manifest of it. Also one that a held index lists, or an index in it. */
+#define MANIFEST_IS_HELD(repository, manifest) CONTENT_IS_HELD_AND(repository, "h.digest IN " LISTS_OF(repository, manifest))
 
 /** A change: sets a hold on the scope of the permit for content.hold. ERROR_NOT_FOUND: there is no such scope; ERROR_LIMIT. */
 struct content_hold {

@@ -23,6 +23,7 @@ folder = tempfile.TemporaryDirectory()
 root_key = os.path.join(server.folder, "officer", "approver.pem")
 at = f"127.0.0.1:{server.port}"
 people, state = {}, {}
+MANIFEST, INDEX = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
 
 
 def admin():
@@ -274,6 +275,11 @@ def holds_of_content_are_signed():
         place.push_blob(data)
         answer = place.put_manifest(name, place.manifest(data))
         digests[name] = answer["Docker-Content-Digest"]
+    def put_index(name, listed, size):
+        text = json.dumps({"schemaVersion": 2, "mediaType": INDEX, "manifests": [{"mediaType": INDEX if name == "outer" else MANIFEST, "digest": digests[listed], "size": size}]}).encode()
+        digests[name] = place.put_manifest(name, text, INDEX)["Docker-Content-Digest"]
+        return len(text)
+    put_index("outer", "inner", put_index("inner", "first", len(place.manifest(b"first of a case"))))
     other.push_blob(b"third of a case")
     other.put_manifest("third", other.manifest(b"third of a case"))
 
@@ -282,11 +288,12 @@ def holds_of_content_are_signed():
         assert answer.status == 202 or (answer.status == 403 and b"LEGAL-HOLD keeps it until two persons release the hold" in answer.body), (answer.status, answer.body)
         return answer.status == 202
 
-    hold("case-9", "--content", "main/models/held", "--digest", digests["first"])
+    # An index of an index: what is two steps below is kept, too.
+    hold("case-9", "--content", "main/models/held", "--digest", digests["outer"])
     check_export("case-9", 1, None)
     assert "--content" in hold("case-9", "--digest", digests["first"], code=2)
     assert delete("second"), "a hold of one manifest keeps another one"
-    assert not delete("first")
+    assert not any([delete(name) for name in ("outer", "inner", "first")])
     kept = admin().api("GET", "/repositories/main/models/held/deletion")["kept"]
     assert [row["rule"] for row in kept] == ["LEGAL-HOLD"] and admin().api("GET", "/repositories/main/models/free/deletion")["kept"] == [], kept
     # Whoever writes the database ends no hold, and makes none: each removal has the rows made what the documents say.
@@ -315,7 +322,7 @@ def holds_of_content_are_signed():
     check_export("case-9", 2, "the case is over")
     acts = [event["entry"]["act"] for event in events() if event["entry"]["act"].startswith("hold.") and event["entry"]["act"] != "hold.read" and event["entry"].get("out") != "failed"]
     assert acts[-5:] == ["hold.ask", "hold.reject", "hold.ask", "hold.release", "hold.release"], acts  # the first release is that of a person that signs twice
-    assert delete("first"), "a released hold holds"
+    assert all([delete(name) for name in ("outer", "inner", "first")]), "a released hold holds"
 
 
 ROWS = "SELECT json_build_object('subjects', (SELECT json_agg(s) FROM (SELECT encode(subject, 'hex') AS subject, key_version AS version, " \
