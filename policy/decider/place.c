@@ -76,11 +76,26 @@ struct place_version decider_place_version(struct decider *decider)
 
 /* ---- Reads ---- */
 
-/* What lies in the database is out of place there, from wherever its bytes are read. */
-static bool is_read_there(const struct tenant_misplaced *misplaced, const struct action_pair *pair)
+static bool is_nowhere_else(const struct decision_context *context, const struct tenant_misplaced *misplaced)
 {
-    if ((action_operations(pair->action) & (OP_READ | OP_TRAIN)) == 0) return false;
-    return misplaced->is_of_database || pair->resource.region[0] == '\0' || strcmp(pair->resource.region, misplaced->region) == 0;
+    const struct tenant_project *project = tenancy_project(&context->snapshot->tenancy, misplaced->name);
+
+    return project != NULL && project->copy_regions == NULL && strcmp(project->home_region, misplaced->region) == 0;
+}
+
+/*
+ * What lies in the database is out of place there, from wherever its bytes are read. Training is decided for the region of the runner: where its content
+ * is read says run.fetch, which stands beside it.
+ */
+static bool is_read_there(const struct decision_context *context, const struct tenant_misplaced *misplaced,
+                          const struct action_pair *pair)
+{
+    const unsigned operations = action_operations(pair->action);
+
+    if ((operations & (OP_READ | OP_TRAIN)) == 0 && pair->action != ACTION_RUN_FETCH) return false;
+    if (misplaced->is_of_database) return true;
+    if ((operations & OP_TRAIN) != 0) return is_nowhere_else(context, misplaced);
+    return pair->resource.region[0] == '\0' || strcmp(pair->resource.region, misplaced->region) == 0;
 }
 
 /* An exception for the digest lets it rest there, and so be read there. A failure lifts nothing. */
@@ -97,5 +112,6 @@ bool place_refuses(const struct decision_context *context, const struct action_p
 {
     const struct tenant_misplaced *misplaced = tenancy_misplaced(&context->snapshot->tenancy, pair->resource.name);
 
-    return misplaced != NULL && !context->is_of_server && is_read_there(misplaced, pair) && !is_lifted(context, pair, digest);
+    return misplaced != NULL && !context->is_of_server && is_read_there(context, misplaced, pair) &&
+           !is_lifted(context, pair, digest);
 }

@@ -270,6 +270,25 @@ def the_policies_of_today_decide_each_access():
     sijil_test.wait_until(lambda: lease.v2("GET", path, token=token).status == 200, 20, "it does not read again")
 
 
+def what_is_out_of_place_is_closed_to_runners_elsewhere():
+    """The runner is in a region where the content might be. It reads it at its home, where it may not be."""
+    far, place = Runner(state["world"], pool="far", region="local/elsewhere", jurisdictions=["SA"]), state["code"]
+    asked = asked_for(pool="far", jurisdictions=["SA"])
+    token = far.token(far.lease()).json["access_token"]
+
+    def read():
+        answer = Client(server).call("GET", f"/v2/{place['repository']}/manifests/{place['digest']}", headers={"Authorization": "Bearer " + token}, connection=far.connection())
+        return answer.status, b"SYS-MISPLACED" in answer.body
+
+    assert read() == (200, False), read()
+    state["epoch"] += 1
+    load_policies(server, state["epoch"], operations=TRAINING, rules=[{"id": "LEAVE", "effect": "deny", "ops": ["ingest"], "target": {"geo_within": ["AE"]}, "message": "not there"}])
+    sijil_test.wait_until(lambda: read() == (403, True), 20, f"it reads what may not be there: {read()}")
+    load()
+    sijil_test.wait_until(lambda: read() == (200, False), 20, "it does not read again")
+    Lease.end_of(asked["run"])
+
+
 def again(attested_to):
     """All decisions under the set in force, and one of them for this place, are made again by sijil-verify and by an independent program."""
     admin = server.client(server.admin)
@@ -887,7 +906,7 @@ def the_real_runner_fetches_logs_and_uploads():
 
 if __name__ == "__main__":
     run(prepare, a_token_reads_what_the_order_names, everything_else_is_refused, a_token_is_bound_to_the_runner, what_the_database_says_is_not_an_order, a_row_of_an_attempt_is_no_lease, a_lease_is_proven_once,
-        the_policies_of_today_decide_each_access, an_attested_runner_reads_where_it_calls_from, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, open_uploads_count_and_end_with_the_lease, pieces_are_appended_once,
+        the_policies_of_today_decide_each_access, what_is_out_of_place_is_closed_to_runners_elsewhere, an_attested_runner_reads_where_it_calls_from, an_index_lets_the_runner_read_what_it_lists, a_token_pushes_blobs_of_outputs, an_order_limits_what_is_pushed, open_uploads_count_and_end_with_the_lease, pieces_are_appended_once,
         a_log_has_a_limit, a_log_counts_in_the_quota, small_pieces_become_few, followers_get_everything_live, a_log_shows_no_piece_of_another_project, a_follower_without_read_is_refused, whoever_may_get_a_run_may_ask_for_its_head, a_packed_body_is_refused_as_such,
         a_reader_that_waits_is_decided_again, kills_lose_nothing_that_was_taken, nothing_counts_after_the_end, a_body_that_moves_ends_with_its_lease, many_leases_that_end_cut_no_body_of_another, a_withdrawn_runner_has_no_token,
         the_log_goes_when_it_is_due, the_real_runner_fetches_logs_and_uploads, server=server)
