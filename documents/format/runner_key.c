@@ -87,6 +87,12 @@ static bool read_network(const char *text, struct network *network)
     return strcmp(again, text) == 0;
 }
 
+/* Of a whole country or of all addresses it ties the key to no place. */
+static bool is_of_a_site(const struct network *network)
+{
+    return network->bits >= (network_is_ipv4(network) ? 96 + RUNNER_NETWORK_IPV4_BITS : RUNNER_NETWORK_IPV6_BITS);
+}
+
 static struct result read_networks(const json_t *list, struct networks *networks, struct error *err)
 {
     const size_t count = json_array_size(list);
@@ -99,6 +105,9 @@ static struct result read_networks(const json_t *list, struct networks *networks
         if (!read_network(text, &networks->each[i]))
             return failure(err, ERROR_INVALID, "attestation.networks: %.50s is no block such as 10.1.7.0/28",
                            text == NULL ? "" : text);
+        if (!is_of_a_site(&networks->each[i]))
+            return failure(err, ERROR_INVALID, "attestation.networks: %s is wider than /%d of IPv4 or /%d of IPv6", text,
+                           RUNNER_NETWORK_IPV4_BITS, RUNNER_NETWORK_IPV6_BITS);
     }
     networks->count = count;
     return SUCCESS;

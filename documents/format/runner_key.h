@@ -19,7 +19,9 @@
 #define RUNNER_ASSURANCE_ATTESTED 4 /* only with an attestation, and no attestation without it */
 #define RUNNER_ATTESTED_MARK      "attested:"
 #define RUNNER_PLACE_SIZE         (RUNNER_NAME_SIZE + sizeof RUNNER_ATTESTED_MARK)
-#define RUNNER_NETWORKS_MAX       8 /* of an attestation: one machine has few addresses */
+#define RUNNER_NETWORKS_MAX       8  /* of an attestation: one machine has few addresses */
+#define RUNNER_NETWORK_IPV4_BITS  16 /* at least: no network is wider than that of a site */
+#define RUNNER_NETWORK_IPV6_BITS  48
 
 struct runner_key {
     uint8_t point[ECDSA_PUBLIC_SIZE];
