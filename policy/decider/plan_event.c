@@ -18,7 +18,7 @@ struct entry {
     bool compares; /* a new label is compared with the one before */
     struct label label, before;
     bool is_labelled, was_labelled;
-    bool is_of_server; /* nobody has asked for it */
+    bool is_of_server;      /* nobody has asked for it */
     bool is_without_runner; /* a run is asked for */
 };
 

@@ -18,10 +18,10 @@
 static const struct row {
     const char *name, *rule; /* the rule is added to the default policy */
     const char *region,
-        *peers[3];      /* of the runners, "attested:" before that of an attested one; region NULL: there is no lease yet */
-    const char *issuer; /* of a request by a token; NULL: the requester has signed */
-    const char *restriction;       /* a rule of the organisation acme; NULL: it has none */
-    bool is_left_out;              /* of the bundle, or another one is there */
+        *peers[3];           /* of the runners, "attested:" before that of an attested one; region NULL: there is no lease yet */
+    const char *issuer;      /* of a request by a token; NULL: the requester has signed */
+    const char *restriction; /* a rule of the organisation acme; NULL: it has none */
+    bool is_left_out;        /* of the bundle, or another one is there */
     bool permits_not, is_early, has_other_digest, has_other_root, has_no_set;
     enum error_kind kind;
     const char *says;
