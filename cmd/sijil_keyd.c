@@ -163,9 +163,9 @@ static struct result wait_for_end(const struct keyd *keyd, struct server *server
     (void)sigaddset(&ends, SIGINT);
     while (sigtimedwait(&ends, NULL, &look) < 0) {
         if (ledger_is_broken(keyd->ledger) || run_ledger_is_broken(keyd->runs) || key_register_is_broken(keyd->keys) ||
-            policy_ids_is_broken(keyd->ids) || organisation_officers_are_broken(keyd->officers) ||
-            organisation_restrictions_are_broken(keyd->restrictions) || log_rotation_is_broken(keyd->rotation) ||
-            replacements_are_broken(keyd->replacements))
+            policy_ids_is_broken(keyd->ids) || region_keyds_are_broken(keyd->regions) ||
+            organisation_officers_are_broken(keyd->officers) || organisation_restrictions_are_broken(keyd->restrictions) ||
+            log_rotation_is_broken(keyd->rotation) || replacements_are_broken(keyd->replacements))
             return failure(err, ERROR_UNAVAILABLE,
                            "the ledger could not be written: repair the disk; the next start "
                            "reads it");
@@ -243,23 +243,28 @@ static struct result open_log_keys(int directory, const struct keyring *keyring,
     return log_rotation_use(*rotation_out, ledger, err);
 }
 
-/* Who restricts an organisation, and by what. */
-struct organisations {
+/* What was pinned says who restricts an organisation, and by what, and which regions have a sijil-keyd of their own. */
+struct pinned_files {
     struct organisation_officers *officers;
     struct organisation_restrictions *restrictions;
+    struct region_keyds *regions;
 };
 
-static void organisations_done(struct organisations *organisations)
+static void pinned_files_done(struct pinned_files *files)
 {
-    organisation_officers_free(organisations->officers);
-    organisation_restrictions_free(organisations->restrictions);
+    organisation_officers_free(files->officers);
+    organisation_restrictions_free(files->restrictions);
+    region_keyds_free(files->regions);
 }
 
-static struct result open_organisations(int directory, const struct keyring *keyring, struct ledger *ledger,
-                                        struct organisations *organisations, struct error *err)
+static struct result open_pinned_files(int directory, const struct keyring *keyring, struct ledger *ledger,
+                                       struct pinned_files *files, struct error *err)
 {
-    TRY(organisation_officers_open(directory, keyring_ledger_key(keyring), ledger, &organisations->officers, err));
-    return organisation_restrictions_open(directory, keyring_ledger_key(keyring), ledger, &organisations->restrictions, err);
+    const uint8_t *key = keyring_ledger_key(keyring);
+
+    TRY(organisation_officers_open(directory, key, ledger, &files->officers, err));
+    TRY(organisation_restrictions_open(directory, key, ledger, &files->restrictions, err));
+    return region_keyds_open(directory, key, &files->regions, err);
 }
 
 static struct result load_and_serve(const struct keyd_settings *settings, int directory, struct secret **passphrase,
@@ -275,7 +280,7 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
     OWNED(log_rotation) *rotation = NULL;
     OWNED(policy_ids) *ids = NULL;
     OWNED(replacements) *replacements = NULL;
-    __attribute__((cleanup(organisations_done))) struct organisations organisations = {NULL, NULL};
+    __attribute__((cleanup(pinned_files_done))) struct pinned_files files = {NULL, NULL, NULL};
     OWNED(region_keyd) *region = NULL;
 
     TRY(open_key_ring(directory, passphrase, &keyring, err));
@@ -286,7 +291,7 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
     TRY(run_ledger_open(directory, keyring_ledger_key(keyring), clock_wall_ms(), &runs, err));
     TRY(key_register_open(directory, keyring_ledger_key(keyring), ledger, &keys, err));
     TRY(policy_ids_open(directory, keyring_ledger_key(keyring), ledger, &ids, err));
-    TRY(open_organisations(directory, keyring, ledger, &organisations, err));
+    TRY(open_pinned_files(directory, keyring, ledger, &files, err));
     TRY(replacements_open(directory, keyring_ledger_key(keyring), ledger, &replacements, err));
     TRY(open_log_keys(directory, keyring, ledger, &rotation, err));
     TRY(rate_new(&unwraps, &rate, err));
@@ -303,8 +308,9 @@ static struct result load_and_serve(const struct keyd_settings *settings, int di
                               .replacements = replacements,
                               .one_officer = settings->one_officer,
                               .ids = ids,
-                              .officers = organisations.officers,
-                              .restrictions = organisations.restrictions,
+                              .officers = files.officers,
+                              .restrictions = files.restrictions,
+                              .regions = files.regions,
                               .region = region,
                               .check_run = policy_run_day,
                               .check_set = policy_set_change_to_pin};

@@ -131,7 +131,7 @@ struct deletion_request {
     uint32_t key_version;
     bool is_stored_again;
 };
-/** Appends a DSSE envelope (audit/format/deletion.h). ERROR_INVALID for a version that does not exist yet. */
+/** Appends a DSSE envelope (audit/format/deletion.h). ERROR_INVALID for a version that does not exist yet; ERROR_DENIED: the region has another sijil-keyd; ERROR_CONFLICT: keyd_show_set() first. */
 RESULT keyd_certify_deletion(struct keyd_client *client, const struct deletion_request *request, struct buffer *envelope,
                              struct error *err);
 

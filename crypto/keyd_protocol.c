@@ -7,7 +7,7 @@
 bool keyd_type_is_large(uint8_t type)
 {
     return type == KEYD_PIN_POLICY || type == KEYD_PIN_SET || type == KEYD_RUN_ORDER || type == KEYD_RUN_LEASE ||
-           type == KEYD_RUN_ADMISSION;
+           type == KEYD_RUN_ADMISSION || type == KEYD_SHOW_SET;
 }
 
 struct result keyd_frame_begin(struct buffer *frame, enum keyd_type type, uint64_t id, struct error *err)

@@ -67,7 +67,8 @@
     X(50, KEYD_PLACE, place)                         \
     X(51, KEYD_TAKE_CURRENT, take_current)           \
     X(52, KEYD_CERTIFY_ELSEWHERE, certify_elsewhere) \
-    X(55, KEYD_PIN_RESTRICTION, pin_restriction)
+    X(55, KEYD_PIN_RESTRICTION, pin_restriction)     \
+    X(59, KEYD_SHOW_SET, show_set)
 
 enum keyd_type {
 #define X(number, type, name) type = (number),
@@ -158,7 +159,7 @@ struct keyd_request {
         struct keyd_recovery recovery;
         struct bytes log_order; /* of log_rotate: a DSSE envelope */
         uint8_t nonce[32];      /* of place */
-        struct bytes current;   /* of take_current: the envelope of a statement */
+        struct bytes current;   /* of take_current: the envelope of a statement; of show_set: that of the set in force */
     } as;
 };
 

@@ -61,6 +61,8 @@ struct result keyd_write_pin_set(struct buffer *frame, const struct keyd_request
 void keyd_read_pin_set(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_policy_ids(struct buffer *frame, const struct keyd_request *request, struct error *err);
 void keyd_read_policy_ids(struct reader *fields, struct keyd_request *request);
+struct result keyd_write_shown(struct buffer *frame, const struct keyd_request *request, struct error *err);
+void keyd_read_shown(struct reader *fields, struct keyd_request *request);
 struct result keyd_write_unused_ids(struct buffer *frame, const struct keyd_reply *reply, struct error *err);
 void keyd_read_unused_ids(struct reader *fields, struct keyd_reply *reply);
 /** Of the sijil-keyd of a region. */

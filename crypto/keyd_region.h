@@ -71,6 +71,8 @@ RESULT keyd_region_hand(struct keyd_client *client, const char *region, struct b
 /** As keyd_versions_unused(), for the versions of a region's sijil-keyd. */
 RESULT keyd_region_versions_unused(struct keyd_client *client, const char *region, uint32_t version, struct error *err);
 
-/** As keyd_certify_deletion(), for a key of a region with a sijil-keyd of its own: the main one does not know what that one holds, and says so (stage 1). */
+/** As keyd_certify_deletion(), for a key of a region with a sijil-keyd of its own: the main one does not know what that one holds, and says so (stage 1). It names that one if it knows the set in force. */
 RESULT keyd_certify_deletion_elsewhere(struct keyd_client *client, const struct deletion_request *wanted, struct buffer *envelope,
                                        struct error *err);
+/** Shows the main one the set that it has pinned, so that it knows which regions have a sijil-keyd of their own. ERROR_DENIED: that is another set. */
+RESULT keyd_show_set(struct keyd_client *client, struct bytes envelope, struct error *err);

@@ -380,6 +380,8 @@ static void read_run(struct reader *fields, struct keyd_reply *reply)
 #define read_take_current       read_pin_document
 #define write_certify_elsewhere write_certify_deletion
 #define read_certify_elsewhere  read_certify_deletion
+#define write_show_set          write_pin_approver
+#define read_show_set           read_pin_approver
 
 /* The number of an error kind in the protocol is its position in ERROR_KINDS, counted from 1. */
 static struct result write_error(struct buffer *frame, const struct keyd_reply *reply, struct error *err)

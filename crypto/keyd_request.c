@@ -348,6 +348,8 @@ static void read_certify_runner(struct reader *fields, struct keyd_request *requ
 #define read_take_current       keyd_read_current_handed
 #define write_certify_elsewhere write_certify_deletion
 #define read_certify_elsewhere  read_certify_deletion
+#define write_show_set          keyd_write_shown
+#define read_show_set           keyd_read_shown
 
 struct codec {
     struct result (*write)(struct buffer *frame, const struct keyd_request *request, struct error *err);

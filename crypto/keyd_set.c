@@ -58,6 +58,21 @@ void keyd_read_pin_set(struct reader *fields, struct keyd_request *request)
     keyd_read_pin_policy(fields, request);
 }
 
+struct result keyd_write_shown(struct buffer *frame, const struct keyd_request *request, struct error *err)
+{
+    const struct bytes set = request->as.current;
+
+    if (set.length == 0 || set.length > KEYD_POLICY_MAX)
+        return failure(err, ERROR_LIMIT, "a policy set has 1 to %d bytes", KEYD_POLICY_MAX);
+    return buffer_add_prefixed(frame, set, err);
+}
+
+void keyd_read_shown(struct reader *fields, struct keyd_request *request)
+{
+    request->as.current = reader_prefixed(fields, KEYD_POLICY_MAX);
+    if (request->as.current.length == 0) fields->failed = true;
+}
+
 /* ---- ids of policies ---- */
 
 struct result keyd_write_policy_ids(struct buffer *frame, const struct keyd_request *request, struct error *err)

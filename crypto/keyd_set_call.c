@@ -1,5 +1,6 @@
 /* Calls that are about policy sets. */
 #include "crypto/keyd_client_priv.h"
+#include "crypto/keyd_region.h"
 
 struct result keyd_pin_set(struct keyd_client *client, const struct document_pin_request *pin, struct document_pin *pin_out,
                            struct error *err)
@@ -11,6 +12,14 @@ struct result keyd_pin_set(struct keyd_client *client, const struct document_pin
     TRY(keyd_call(client, &request, &call, err));
     *pin_out = call.reply.as.pin;
     return SUCCESS;
+}
+
+struct result keyd_show_set(struct keyd_client *client, struct bytes envelope, struct error *err)
+{
+    struct keyd_request request = {.type = KEYD_SHOW_SET, .as.current = envelope};
+    OWNED_CALL call = {0};
+
+    return keyd_call(client, &request, &call, err);
 }
 
 struct result keyd_pin_restriction(struct keyd_client *client, const struct document_pin_request *pin,

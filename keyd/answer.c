@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "crypto/random.h"
 #include "crypto/secret.h"
-#include "keyd/certificate.h"
 #include "keyd/checkpoint.h"
 #include "keyd/document_pin.h"
 #include "keyd/erasure_certificate.h"
@@ -208,8 +207,8 @@ static struct result answer_pin_approver(const struct keyd *keyd, const struct k
 static struct result answer_pin_document(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                          struct scratch *scratch, struct error *err)
 {
-    const struct document_place place = {keyd->ledger,       keyd->keys,     keyd->ids,         keyd->check_set,
-                                         keyd->replacements, keyd->officers, keyd->restrictions};
+    const struct document_place place = {keyd->ledger,       keyd->keys,     keyd->ids,          keyd->check_set,
+                                         keyd->replacements, keyd->officers, keyd->restrictions, keyd->regions};
 
     (void)scratch;
     return document_pin(&place, &request->as.pin, clock_wall_ms(), &reply->as.pin, err);
@@ -284,16 +283,6 @@ static struct signed_log log_of(const struct keyd *keyd)
 
     ledger_read(keyd->ledger, &state);
     return (struct signed_log){keyd->keyring, state.log_number};
-}
-
-static struct result answer_certify_deletion(const struct keyd *keyd, const struct keyd_request *request,
-                                             struct keyd_reply *reply, struct scratch *scratch, struct error *err)
-{
-    const struct signed_log log = log_of(keyd);
-
-    TRY(certificate_sign(&log, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
-    reply->as.envelope = buffer_bytes(&scratch->text);
-    return SUCCESS;
 }
 
 static struct result answer_certify_erasure(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,

@@ -16,6 +16,7 @@
 #include "keyd/quorum.h"
 #include "keyd/rate.h"
 #include "keyd/region.h"
+#include "keyd/region_keyds.h"
 #include "keyd/replacement.h"
 #include "keyd/run_ledger.h"
 #include "training/format/bundle.h"
@@ -35,8 +36,9 @@ struct keyd {
     struct policy_ids *ids;                         /* NULL in tests that need none */
     struct organisation_officers *officers;         /* NULL in tests that need none: then no restriction is pinned */
     struct organisation_restrictions *restrictions; /* likewise: then runs are decided without any */
-    struct region_keyd *region;                     /* NULL: this is the main one */
-    run_day_check *check_run; /* under the policy set in force: keyd knows no policies, so its program gives it */
+    struct region_keyds *regions; /* NULL in tests that need none: then nothing is certified for regions of sets */
+    struct region_keyd *region;   /* NULL: this is the main one */
+    run_day_check *check_run;     /* under the policy set in force: keyd knows no policies, so its program gives it */
     set_change_check *check_set;
 };
 

@@ -27,7 +27,9 @@ ANSWER(key_power);
 ANSWER(current);
 ANSWER(place);
 ANSWER(take_current);
+ANSWER(certify_deletion);
 ANSWER(certify_elsewhere);
+ANSWER(show_set);
 #undef ANSWER
 /** Whether this sijil-keyd answers such a request at all, and now. */
 struct result answer_allowed(const struct keyd *keyd, const struct quorum_place *place, const struct keyd_request *request,

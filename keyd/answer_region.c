@@ -36,12 +36,33 @@ struct result answer_take_current(const struct keyd *keyd, const struct keyd_req
     return region_keyd_take(keyd->region, request->as.current, clock_wall_ms(), &reply->as.pin, err);
 }
 
+/* A gateway may not know, or may not want to, that the key was with another sijil-keyd. */
+struct result answer_certify_deletion(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                                      struct scratch *scratch, struct error *err)
+{
+    const struct signed_log log = {keyd->keyring, ledger_number(keyd->ledger)};
+
+    if (keyd->regions != NULL) TRY(region_keyds_check(keyd->regions, keyd->ledger, request->as.deletion.scope.region, err));
+    TRY(certificate_sign(&log, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
+    reply->as.envelope = buffer_bytes(&scratch->text);
+    return SUCCESS;
+}
+
+struct result answer_show_set(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
+                              struct scratch *scratch, struct error *err)
+{
+    (void)reply, (void)scratch;
+    return keyd->regions == NULL ? SUCCESS : region_keyds_show(keyd->regions, keyd->ledger, request->as.current, err);
+}
+
 struct result answer_certify_elsewhere(const struct keyd *keyd, const struct keyd_request *request, struct keyd_reply *reply,
                                        struct scratch *scratch, struct error *err)
 {
     const struct signed_log log = {keyd->keyring, ledger_number(keyd->ledger)};
+    char holder[ECDSA_THUMBPRINT_SIZE] = "";
 
-    TRY(certificate_sign_elsewhere(&log, &request->as.deletion, clock_wall_ms(), &scratch->text, err));
+    if (keyd->regions != NULL) region_keyds_name(keyd->regions, request->as.deletion.scope.region, holder);
+    TRY(certificate_sign_elsewhere(&log, &request->as.deletion, holder, clock_wall_ms(), &scratch->text, err));
     reply->as.envelope = buffer_bytes(&scratch->text);
     return SUCCESS;
 }

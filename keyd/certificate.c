@@ -76,10 +76,11 @@ struct result certificate_sign(const struct signed_log *log, const struct keyd_d
     return sign(log, request, &deletion, envelope, err);
 }
 
-struct result certificate_sign_elsewhere(const struct signed_log *log, const struct keyd_deletion *request, int64_t now_ms,
-                                         struct buffer *envelope, struct error *err)
+struct result certificate_sign_elsewhere(const struct signed_log *log, const struct keyd_deletion *request, const char *holder,
+                                         int64_t now_ms, struct buffer *envelope, struct error *err)
 {
     struct deletion deletion = {.issued_ms = now_ms, .stage = 1};
 
+    (void)snprintf(deletion.keyd, sizeof deletion.keyd, "%s", holder);
     return sign(log, request, &deletion, envelope, err);
 }

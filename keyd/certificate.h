@@ -12,6 +12,6 @@
  */
 RESULT certificate_sign(const struct signed_log *log, const struct keyd_deletion *request, int64_t now_ms,
                         struct buffer *envelope, struct error *err);
-/** The same for a key under a version of another sijil-keyd: only that the wrapped key is forgotten (stage 1). */
-RESULT certificate_sign_elsewhere(const struct signed_log *log, const struct keyd_deletion *request, int64_t now_ms,
-                                  struct buffer *envelope, struct error *err);
+/** The same for a key under a version of another sijil-keyd, the `holder` ("": not known): only that the wrapped key is forgotten (stage 1). */
+RESULT certificate_sign_elsewhere(const struct signed_log *log, const struct keyd_deletion *request, const char *holder,
+                                  int64_t now_ms, struct buffer *envelope, struct error *err);

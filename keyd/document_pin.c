@@ -136,6 +136,12 @@ static struct result note_ids(const struct pinning *pinning, struct error *err)
     return policy_ids_note(pinning->place->ids, &ids, pinning->document->version, err);
 }
 
+static struct result note_set(const struct pinning *pinning, struct error *err)
+{
+    TRY(note_ids(pinning, err));
+    return pinning->place->regions == NULL ? SUCCESS : region_keyds_note(pinning->place->regions, pinning->document, err);
+}
+
 static struct result note_officer(const struct pinning *pinning, const struct key_register_note *of, struct error *err)
 {
     const struct organisation_officers_note note = {pinning->document, of->before, of->pin, pinning->now_ms};
@@ -166,7 +172,7 @@ static struct result set_pin(const void *context, struct ledger_state *state, st
     if (pinning->document->kind == DOCUMENT_POLICY_SET) TRY(follow_set(pinning, state, err));
     TRY(document_pin_next(pin, pinning->document, pinning->sequence, pin, err));
     note_asked(state, pinning);
-    if (pinning->document->kind == DOCUMENT_POLICY_SET) return note_ids(pinning, err);
+    if (pinning->document->kind == DOCUMENT_POLICY_SET) return note_set(pinning, err);
     if (pinning->document->kind == DOCUMENT_SIGNING_KEY)
         TRY(signing_key_note(pinning->document, state->approvers, pinning->now_ms, err));
     if (!key_register_has_kind(pinning->document->kind)) return SUCCESS;

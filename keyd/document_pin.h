@@ -15,6 +15,7 @@
 #include "keyd/organisation_officers.h"
 #include "keyd/organisation_restrictions.h"
 #include "keyd/policy_ids.h"
+#include "keyd/region_keyds.h"
 #include "keyd/replacement.h"
 
 /** Pins the root, once. The same key again is no error, another one is ERROR_DENIED. ERROR_INVALID for bytes that
@@ -33,6 +34,7 @@ struct document_place {
     struct replacements *replacements;
     struct organisation_officers *officers;         /* NULL: no restriction is pinned */
     struct organisation_restrictions *restrictions; /* NULL: a restriction is not noted for runs */
+    struct region_keyds *regions;                   /* NULL: those of sets are not noted */
 };
 /**
  * ERROR_DENIED: no root is pinned, too few keys that count have signed, or the epoch is not larger than the pinned one (the

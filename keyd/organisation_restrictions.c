@@ -8,9 +8,9 @@
 #include "base/memory.h"
 #include "crypto/digest.h"
 #include "keyd/key_register.h"
+#include "keyd/pin_fields.h"
 
-#define PIN_SIZE   (8 + DOCUMENT_DIGEST_SIZE)
-#define HEAD_SIZE  (2 * PIN_SIZE + 4)
+#define HEAD_SIZE  (2 * PIN_FIELD_SIZE + 4)
 #define ENTRY_SIZE (3 * DOCUMENT_DIGEST_SIZE)
 #define BODY_SIZE  (HEAD_SIZE + ORGANISATION_RESTRICTIONS_MAX * ENTRY_SIZE)
 #define BLOCK      4096
@@ -41,21 +41,9 @@ static size_t body_size(uint8_t version)
 
 static size_t body_length(const uint8_t *body)
 {
-    const uint32_t count = load_u32(body + 2 * PIN_SIZE);
+    const uint32_t count = load_u32(body + 2 * PIN_FIELD_SIZE);
 
     return HEAD_SIZE + (size_t)(count > ORGANISATION_RESTRICTIONS_MAX ? ORGANISATION_RESTRICTIONS_MAX : count) * ENTRY_SIZE;
-}
-
-static uint8_t *put(uint8_t *at, const uint8_t digest[DOCUMENT_DIGEST_SIZE])
-{
-    memcpy(at, digest, DOCUMENT_DIGEST_SIZE);
-    return at + DOCUMENT_DIGEST_SIZE;
-}
-
-static uint8_t *put_pin(uint8_t *at, const struct document_pin *pin)
-{
-    store_u64(at, pin->epoch);
-    return put(at + 8, pin->digest);
 }
 
 static void write_body(const void *context, uint8_t *body_out)
@@ -63,22 +51,12 @@ static void write_body(const void *context, uint8_t *body_out)
     const struct state *state = context;
 
     memset(body_out, 0, BODY_SIZE);
-    uint8_t *at = put_pin(put_pin(body_out, &state->before), &state->now);
+    uint8_t *at = pin_field_put(pin_field_put(body_out, &state->before), &state->now);
     store_u32(at, state->count);
     at += 4;
     for (uint32_t i = 0; i < state->count; i++)
-        at = put(put(put(at, state->entries[i].name), state->entries[i].organisation), state->entries[i].digest);
-}
-
-static void get(struct reader *reader, uint8_t out[DOCUMENT_DIGEST_SIZE])
-{
-    memcpy(out, reader_take(reader, DOCUMENT_DIGEST_SIZE).data, DOCUMENT_DIGEST_SIZE);
-}
-
-static void get_pin(struct reader *reader, struct document_pin *pin)
-{
-    pin->epoch = reader_u64(reader);
-    get(reader, pin->digest);
+        at = digest_field_put(digest_field_put(digest_field_put(at, state->entries[i].name), state->entries[i].organisation),
+                              state->entries[i].digest);
 }
 
 static void read_body(uint8_t version, struct bytes body, void *state_out)
@@ -88,14 +66,14 @@ static void read_body(uint8_t version, struct bytes body, void *state_out)
 
     (void)version;
     memset(state, 0, sizeof *state);
-    get_pin(&reader, &state->before);
-    get_pin(&reader, &state->now);
+    pin_field_get(&reader, &state->before);
+    pin_field_get(&reader, &state->now);
     state->count = reader_u32(&reader);
     assert(state->count <= ORGANISATION_RESTRICTIONS_MAX); /* the seal is right, so this program never wrote more */
     for (uint32_t i = 0; i < state->count; i++) {
-        get(&reader, state->entries[i].name);
-        get(&reader, state->entries[i].organisation);
-        get(&reader, state->entries[i].digest);
+        digest_field_get(&reader, state->entries[i].name);
+        digest_field_get(&reader, state->entries[i].organisation);
+        digest_field_get(&reader, state->entries[i].digest);
     }
 }
 
@@ -107,11 +85,6 @@ static const struct journal_format format = {.name = ORGANISATION_RESTRICTIONS_F
                                              .body_length = body_length,
                                              .write = write_body,
                                              .read = read_body};
-
-static bool is_pin(const struct document_pin *one, const struct document_pin *other)
-{
-    return one->epoch == other->epoch && memcmp(one->digest, other->digest, sizeof one->digest) == 0;
-}
 
 static struct result open_or_make(struct organisation_restrictions *restrictions, int directory,
                                   const uint8_t key[JOURNAL_KEY_SIZE], const struct document_pin *pinned, struct error *err)
@@ -143,7 +116,7 @@ struct result organisation_restrictions_open(int directory, const uint8_t key[JO
     const struct document_pin pinned = ledger_now.pins[document_kind(DOCUMENT_RESTRICTION)->number - 1];
     struct state *state = &restrictions->state;
     TRY(open_or_make(restrictions, directory, key, &pinned, err));
-    if (!is_pin(&pinned, &state->now) && !is_pin(&pinned, &state->before)) /* an older file was put in its place */
+    if (!pin_field_is(&pinned, &state->now) && !pin_field_is(&pinned, &state->before)) /* an older file was put in its place */
         *state = (struct state){.before = pinned, .now = pinned};
     *restrictions_out = GIVE(restrictions);
     return SUCCESS;

@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "crypto/digest.h"
 #include "crypto/dsse.h"
 #include "documents/format/set_approval.h"
+#include "documents/format/set_change.h"
 #include "policy/no_memory_priv.h"
 #include "policy/set_priv.h"
 
@@ -53,18 +55,14 @@ static struct result compile_declassified(struct policy_set *set, const json_t *
     return SUCCESS;
 }
 
-/* Without the member "digest", and without "approval", so that a set keeps its digest while its draft changes hands. */
 static struct result digest_of_set(const json_t *json, char digest_out[SHA_TEXT_SIZE], struct error *err)
 {
-    struct buffer OWNED_BUFFER text = BUFFER(POLICY_SET_BYTES_MAX);
-    const unsigned before = json_lacks();
-    OWNED_JSON rest = json_copy((json_t *)(uintptr_t)json); /* a shallow copy */
+    struct digest digest = {.algorithm = DIGEST_SHA256};
+    char text[DIGEST_TEXT_SIZE];
 
-    if (rest == NULL || json_lacks() != before) return policy_no_memory(err);
-    (void)json_object_del(rest, "digest");
-    (void)json_object_del(rest, "approval");
-    TRY(json_write_canonical(&text, rest, err));
-    sha_text(buffer_bytes(&text), digest_out);
+    TRY(set_digest_of(json, digest.bytes, err));
+    digest_format(&digest, text);
+    memcpy(digest_out, text, SHA_TEXT_SIZE); /* with its end */
     return SUCCESS;
 }
 

@@ -39,7 +39,8 @@ static json_t *compose(const struct deletion *deletion)
     if (object == NULL || !set_id(object, "organisation_id", &deletion->organisation) ||
         !set_id(object, "project_id", &deletion->project) || !set_id(object, "blob_id", &deletion->blob) ||
         !set_time(object, "forgotten", deletion->forgotten_ms) || !set_time(object, "issued", deletion->issued_ms) ||
-        (deletion->destroyed_ms != 0 && !set_time(object, "destroyed", deletion->destroyed_ms)))
+        (deletion->destroyed_ms != 0 && !set_time(object, "destroyed", deletion->destroyed_ms)) ||
+        (deletion->keyd[0] != '\0' && json_object_set_new(object, "keyd", json_string(deletion->keyd)) != 0))
         return NULL;
     return GIVE(object);
 }
@@ -110,6 +111,15 @@ static bool get_numbers(const json_t *object, struct deletion *deletion)
     return true;
 }
 
+static bool get_keyd(const json_t *object, struct deletion *deletion)
+{
+    uint8_t thumbprint[32];
+
+    if (json_object_get(object, "keyd") == NULL) return true;
+    return deletion->stage == 1 && get_text(object, "keyd", deletion->keyd, sizeof deletion->keyd) &&
+           text_from_base64_exactly(BASE64_URL, bytes_of_text(deletion->keyd), thumbprint, sizeof thumbprint);
+}
+
 static bool get_all(const json_t *object, struct deletion *deletion)
 {
     const json_t *log = json_object_get(object, "log");
@@ -120,7 +130,7 @@ static bool get_all(const json_t *object, struct deletion *deletion)
            get_text(object, "digest", deletion->digest, sizeof deletion->digest) &&
            get_id(object, "organisation_id", &deletion->organisation) && get_id(object, "project_id", &deletion->project) &&
            get_id(object, "blob_id", &deletion->blob) && get_time(object, "forgotten", &deletion->forgotten_ms) &&
-           get_time(object, "issued", &deletion->issued_ms) &&
+           get_time(object, "issued", &deletion->issued_ms) && get_keyd(object, deletion) &&
            (json_object_get(object, "destroyed") == NULL || get_time(object, "destroyed", &deletion->destroyed_ms));
 }
 

@@ -36,6 +36,8 @@ struct deletion {
     unsigned stage;       /* 1: the wrapped key is forgotten. 2: keyd holds no version that it was ever wrapped under */
     int64_t destroyed_ms; /* stage 2: when the last of these versions was destroyed; 0: its time was not recorded */
     int64_t issued_ms;
+    char keyd
+        [ECDSA_THUMBPRINT_SIZE]; /* stage 1: the sijil-keyd of the region, which alone held the version; "": the one that signed, or not known */
 };
 
 /** Appends the payload. */

@@ -68,6 +68,13 @@ static struct result write_stage(const struct deletion *deletion, struct buffer 
 {
     char when[CLOCK_TEXT_SIZE];
 
+    if (deletion->keyd[0] != '\0')
+        return buffer_format(
+            text, err,
+            "Stage 1 of 2: the wrapped key is forgotten. Version %u of the key-encryption key was with the region's\n"
+            "  own sijil-keyd alone, %s. Only its operator can show that it\n"
+            "  destroyed that version and older ones; until then a backup of the database opens the content.\n",
+            deletion->key_version, deletion->keyd);
     if (deletion->stage == 1)
         return buffer_format(text, err,
                              "Stage 1 of 2: the wrapped key is forgotten; version %u of the key-encryption key, or an older\n"

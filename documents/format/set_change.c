@@ -66,3 +66,17 @@ void set_policy_ids(const struct document *document, struct keyd_policy_ids *ids
         sha256_of(bytes_of_text(id), ids_out->each[ids_out->count++]);
     }
 }
+
+struct result set_digest_of(const json_t *set, uint8_t digest_out[DOCUMENT_DIGEST_SIZE], struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER(document_kind(DOCUMENT_POLICY_SET)->bytes_max);
+    const unsigned before = json_lacks();
+    OWNED_JSON rest = json_copy((json_t *)(uintptr_t)set); /* a shallow copy */
+
+    if (rest == NULL || json_lacks() != before) return failure(err, ERROR_NO_MEMORY, "no memory for the digest of a policy set");
+    (void)json_object_del(rest, "digest");
+    (void)json_object_del(rest, "approval");
+    TRY(json_write_canonical(&text, rest, err));
+    sha256_of(buffer_bytes(&text), digest_out);
+    return SUCCESS;
+}

@@ -44,3 +44,5 @@ RESULT set_judge(const struct set_judging *judging, const struct document *docum
 
 /** The SHA-256 of the ids of the policies of a set, in their order, and its digest. What is no id is left out, and all behind it: no set has it. */
 void set_policy_ids(const struct document *document, struct keyd_policy_ids *ids_out);
+/** The digest that a set must state: of its canonical JSON without the members "digest" and "approval", so that a set keeps its digest while its draft changes hands. */
+RESULT set_digest_of(const json_t *set, uint8_t digest_out[DOCUMENT_DIGEST_SIZE], struct error *err);

@@ -60,6 +60,39 @@ static bool has_own_keyd(struct decider *decider, const char *region)
     return is_named || !decider_region_state(decider, region, &state) || state.keyd[0] != '\0';
 }
 
+static struct result show_set(const struct request *request, struct error *err)
+{
+    OWNED(policy_set) *set = decider_policy_set(request->gateway->decider);
+
+    return set == NULL ? SUCCESS : keyd_show_set(request->gateway->keyd, policy_set_envelope(set), err);
+}
+
+/* If sijil-keyd doesn't take the set, because another one is in force by now, the certificate may lack the name of the other sijil-keyd. */
+static struct result certify_elsewhere(const struct request *request, const struct deletion_request *wanted,
+                                       struct buffer *envelope, struct error *err)
+{
+    struct error none = {0};
+
+    (void)show_set(request, &none).ok;
+    return keyd_certify_deletion_elsewhere(request->gateway->keyd, wanted, envelope, err);
+}
+
+/* sijil-keyd says by itself which regions are not its own, once it was shown the set in force. */
+static struct result certify_here(const struct request *request, const struct deletion_request *wanted, struct buffer *envelope,
+                                  struct error *err)
+{
+    struct keyd_client *keyd = request->gateway->keyd;
+    struct result certified = keyd_certify_deletion(keyd, wanted, envelope, err);
+    struct error refused = {0};
+
+    if (!certified.ok && err->kind == ERROR_CONFLICT) {
+        if (!show_set(request, &refused).ok)
+            return failure(err, ERROR_UNAVAILABLE, "sijil-keyd does not take the policy set: %.200s", refused.message);
+        certified = keyd_certify_deletion(keyd, wanted, envelope, err);
+    }
+    return certified.ok || err->kind != ERROR_DENIED ? certified : certify_elsewhere(request, wanted, envelope, err);
+}
+
 static struct result certify(const struct request *request, const struct forgotten_key *key, struct bytes entry,
                              struct buffer *envelope, struct error *err)
 {
@@ -77,9 +110,8 @@ static struct result certify(const struct request *request, const struct forgott
     merkle_leaf_hash(entry, &hash);
     memcpy(wanted.leaf_hash, hash.bytes, sizeof wanted.leaf_hash);
     (void)snprintf(wanted.scope.region, sizeof wanted.scope.region, "%s", key->region);
-    return has_own_keyd(request->gateway->decider, key->region)
-               ? keyd_certify_deletion_elsewhere(request->gateway->keyd, &wanted, envelope, err)
-               : keyd_certify_deletion(request->gateway->keyd, &wanted, envelope, err);
+    return has_own_keyd(request->gateway->decider, key->region) ? certify_elsewhere(request, &wanted, envelope, err)
+                                                                : certify_here(request, &wanted, envelope, err);
 }
 
 static struct result answer(struct request *request, const struct buffer *envelope, const struct buffer *entry,

@@ -5,13 +5,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "audit/format/deletion.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "crypto/digest.h"
 #include "crypto/dsse.h"
+#include "crypto/keyd_region.h"
 #include "documents/format/set_approval.h"
 #include "documents/format/signing_key.h"
 #include "keyd/policy_ids.h"
+#include "keyd/region_keyds.h"
 #include "policy/set.h"
 
 #define HOLDER  "ext:1111111111111111111111111111111111111111111111111111111111111111"
@@ -29,6 +32,7 @@ static struct ecdsa_key *keys[KEYS];
 /* Envelopes of sets in the order in which they were pinned. */
 static struct buffer past[16];
 static size_t past_count;
+static json_t *regions; /* of each set; NULL: none */
 
 /* ---- the log ---- */
 
@@ -138,7 +142,7 @@ static void compose_set(const char *policies, const char *root, struct buffer *p
     memcpy(approval.base.digest, identity.policy_digest, sizeof approval.base.digest);
     OWNED_JSON member = set_approval_json(&approval);
     const struct policy_set_parts parts = {
-        .epoch = identity.policy_epoch + 1, .policies = list, .root = terms, .approval = member};
+        .epoch = identity.policy_epoch + 1, .policies = list, .regions = regions, .root = terms, .approval = member};
     must(policy_set_compose(&parts, payload, &err), &err);
 }
 
@@ -318,6 +322,43 @@ static void a_lost_file_makes_more_persons_sign(void **state)
     assert_int_equal(bring("[" NARROW "," ADDED "," POLICY("three", "1", FREE, AE) "]", NULL, BY(BOB)), REFUSED);
 }
 
+static enum error_kind certify(const char *region)
+{
+    struct deletion_request wanted = {.name = "acme/models", .digest = "sha256:00", .key_version = 1};
+    struct buffer OWNED_BUFFER envelope = BUFFER(DELETION_ENVELOPE_MAX);
+    struct error err = {0};
+
+    (void)snprintf(wanted.scope.region, sizeof wanted.scope.region, "%s", region);
+    return keyd_certify_deletion(client, &wanted, &envelope, &err).ok ? ERROR_NONE : err.kind;
+}
+
+/* Whoever asks: the version of the key is with another one. */
+static void a_region_of_another_sijil_keyd_is_known_from_the_set(void **state)
+{
+    char path[256];
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(certify("onprem/dc1"), ERROR_NONE);
+    regions = parsed("{\"onprem/dc1\":{\"geo\":\"AE\",\"keyd\":\"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\"}}");
+    const enum error_kind brought = bring("[" NARROW "]", NULL, THREE);
+    json_decref(regions);
+    regions = NULL;
+    assert_int_equal(brought, ERROR_NONE);
+    assert_int_equal(certify("onprem/dc1"), REFUSED);
+    assert_int_equal(certify("onprem/dc2"), ERROR_NONE);
+    (void)keyd_daemon_end(&process, SIGTERM);
+    (void)snprintf(path, sizeof path, "%s/" REGION_KEYDS_FILE, process.directory);
+    assert_int_equal(unlink(path), 0);
+    keyd_daemon_start(&process, NULL);
+    assert_int_equal(certify("onprem/dc1"), ERROR_CONFLICT);
+    assert_int_equal(keyd_show_set(client, buffer_bytes(&past[0]), &err).ok, false); /* the one before */
+    assert_int_equal(err.kind, REFUSED);
+    must(keyd_show_set(client, newest(), &err), &err);
+    assert_int_equal(certify("onprem/dc1"), REFUSED);
+    assert_int_equal(certify("onprem/dc2"), ERROR_NONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +368,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_person_adds_what_restricts, begin_with_persons, stop_all),
         cmocka_unit_test_setup_teardown(an_id_is_new_only_once, begin_with_persons, stop_all),
         cmocka_unit_test_setup_teardown(a_lost_file_makes_more_persons_sign, begin_with_persons, stop_all),
+        cmocka_unit_test_setup_teardown(a_region_of_another_sijil_keyd_is_known_from_the_set, begin_with_persons, stop_all),
     };
 
     return cmocka_run_group_tests_name("how many persons sign a policy set", tests, make_keys, free_keys);

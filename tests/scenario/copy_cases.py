@@ -2,7 +2,9 @@
 import json
 import os
 import signal
+import subprocess
 
+import region_keyd_cases
 import sijil_test
 from region_cases import REGION, approve, rows, sijil, world
 from sijil_test import sha256, wait_until
@@ -150,14 +152,25 @@ def pulls_go_on_from_a_copy_while_the_home_region_is_closed():
 
 
 def a_withdrawn_copy_is_gone_with_its_key():
-    for region in (REGION, KEYED):
+    for region, left in ((REGION, {HOME, FOLDER, KEYED}), (KEYED, {HOME, FOLDER})):
         sijil("admin", "project", "replicate", "HOST", PROJECT, region, "--end")
+        soon(lambda wanted=left: set(rows_of(state["small"])) == wanted, f"the copy in {region} stays")
     soon(lambda: set(found("copied")) == {FOLDER}, "the copies stay")
     assert set(copies()) == {FOLDER}
     assert set(rows_of(state["small"])) == {HOME, FOLDER}
-    gone = f"SELECT count(*) FROM forgotten_key WHERE project_id = {ME} AND region_id = '{REGION}' AND digest = '{state['small']}' AND sequence IS NOT NULL"
-    wait_until(lambda: ask(gone) == "1", 30, "no event proves that the key is gone")
+    gone = f"SELECT count(*) FROM forgotten_key WHERE project_id = {ME} AND region_id IN ('{REGION}', '{KEYED}') AND digest = '{state['small']}' AND sequence IS NOT NULL"
+    wait_until(lambda: ask(gone) == "2", 30, "no event proves that the keys are gone")
     assert "no copies" in sijil("admin", "project", "replicate", "HOST", PROJECT, REGION, "--end", code=3)
+
+
+def its_certificate_names_the_sijil_keyd_that_held_the_key():
+    """The copy in KEYED was the last one that went. What that sijil-keyd destroys, the main one does not know, and so it says stage 1."""
+    fleet, path = world["fleet"], region_keyd_cases.path("deleted.json")
+    sijil("admin", "deletion-certificate", "HOST", PROJECT, state["small"], "--output", path)
+    done = subprocess.run([sijil_test.program("sijil-verify"), "certificate", "--key", fleet.client(fleet.admin).api("GET", "/audit/key")["vkey"], "--signer",
+                           region_keyd_cases.path("main.pem"), path, "--json"], capture_output=True, text=True, timeout=60, check=True)
+    stated = json.loads(done.stdout)["certificate"]
+    assert stated["region"] == KEYED and stated["stage"] == 1 and stated["keyd"] == region_keyd_cases.state["key"], stated
 
 
 def hold_ends(region):
@@ -461,6 +474,6 @@ def content_where_it_may_not_be_is_closed_until_it_moves():
 
 
 CASES = (content_is_copied_into_further_regions_under_keys_of_theirs, a_copy_that_does_not_verify_is_made_anew, pulls_go_on_from_a_copy_while_the_home_region_is_closed,
-         a_withdrawn_copy_is_gone_with_its_key, a_copy_goes_on_at_its_checkpoint_after_a_kill)
+         a_withdrawn_copy_is_gone_with_its_key, its_certificate_names_the_sijil_keyd_that_held_the_key, a_copy_goes_on_at_its_checkpoint_after_a_kill)
 LAST = (a_plan_names_what_keeps_a_project_from_moving, a_project_moves_to_another_home_though_its_gateway_is_killed,
         content_where_it_may_not_be_is_closed_until_it_moves, a_region_is_drained_to_another_one, a_set_that_tightens_stops_a_copy_and_withdraws_what_is_there)

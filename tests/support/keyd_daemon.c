@@ -133,6 +133,7 @@ void keyd_daemon_remove(struct keyd_daemon *process)
     remove_in(process->directory, "organisation-officers");
     remove_in(process->directory, "organisation-restrictions");
     remove_in(process->directory, "replacements");
+    remove_in(process->directory, "region-keyds");
     (void)rmdir(process->directory);
     remove_in(process->folder, "socket");
     remove_in(process->folder, "pass");

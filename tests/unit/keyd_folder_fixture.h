@@ -39,10 +39,14 @@ static inline void folder_remove(struct folder *folder)
                                         REPLACEMENT_FILE,
                                         "." REPLACEMENT_FILE ".new",
                                         "." LOG_ROTATION_FILE ".new",
-                                        "." KEY_REGISTER_FILE ".new"};
+                                        "." KEY_REGISTER_FILE ".new",
+                                        REGION_KEYDS_FILE};
 
     for (size_t i = 0; i < COUNT(names); i++) (void)unlinkat(folder->fd, names[i], 0);
     (void)close(folder->fd);
     assert_int_equal(rmdir(folder->path), 0);
 }
 #define OWNED_FOLDER __attribute__((cleanup(folder_remove))) struct folder
+
+/** The cases of keyd_region_file_cases.c, in the program of test_keyd_region.c. Returns how many failed. */
+int keyd_region_file_cases(void);

@@ -20,7 +20,7 @@ struct twist {
     size_t more_targets;
     bool is_text;
     /* of the certificate */
-    const char *origin, *type;
+    const char *origin, *type, *keyd; /* keyd: NULL for the one that signs */
     uint64_t sequence;
     uint8_t hash_bit;
     unsigned stage;
@@ -49,6 +49,8 @@ static const struct twist twists[] = {
      .type = DELETION_TYPE, .sequence = 1, .stage = 2, .destroyed_ms = 1700000002000, .form = "epc",
      .says = "The last was destroyed at 2023-11-14T22:13:22"},
     {"of what is stored again", HONEST, .is_stored_again = true, .says = "was pushed again since"},
+    {"of a key that another sijil-keyd held", HONEST, .keyd = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
+     .says = "own sijil-keyd alone, AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8."},
     {"about another action", ENTRY("blob.deleted", WHAT, REGION)},
     {"about another project", ENTRY(DELETION_ACTION, "acme/other#" DIGEST, REGION)},
     {"about a project with a longer name", ENTRY(DELETION_ACTION, NAME "-2#" DIGEST, REGION)},
@@ -122,6 +124,7 @@ static void write_certificate(const struct twist *twist, const struct whole *who
     struct error err = {0};
 
     (void)snprintf(deletion.origin, sizeof deletion.origin, "%s", twist->origin);
+    if (twist->keyd != NULL) (void)snprintf(deletion.keyd, sizeof deletion.keyd, "%s", twist->keyd);
     merkle_leaf_hash(buffer_bytes(&whole->log.entry), &hash);
     memcpy(deletion.leaf_hash, hash.bytes, sizeof deletion.leaf_hash);
     deletion.leaf_hash[7] ^= twist->hash_bit;

@@ -7,6 +7,8 @@
 #include "audit/format/deletion.h"
 #include "base/text.h"
 
+#define THUMBPRINT "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+
 static struct deletion sample(void)
 {
     struct deletion deletion = {.origin = "registry.example/audit",
@@ -46,10 +48,12 @@ static void it_comes_back_as_it_went(void **state)
         deletion.stage = stage;
         deletion.destroyed_ms = stage == 2 ? 1700000002000 : 0;
         deletion.is_stored_again = stage == 2;
+        (void)snprintf(deletion.keyd, sizeof deletion.keyd, "%s", stage == 1 ? THUMBPRINT : "");
         write(&deletion, &payload);
         if (!deletion_read(buffer_bytes(&payload), &again, &err).ok) fail_msg("%s", err.message);
         assert_memory_equal(&again.leaf_hash, &deletion.leaf_hash, sizeof again.leaf_hash);
         assert_string_equal(again.digest, deletion.digest);
+        assert_string_equal(again.keyd, deletion.keyd);
         assert_true(again.stage == stage && again.destroyed_ms == deletion.destroyed_ms && again.sequence == 4711 &&
                     again.is_stored_again == deletion.is_stored_again && again.key_version == 3 && again.size_bytes == 12345 &&
                     again.forgotten_ms == deletion.forgotten_ms);
@@ -93,6 +97,9 @@ static const struct change_row {
     {"a space", "\"stage\":1", "\"stage\": 1"},
     {"no blob", "\"blob_id\":", "\"blob_ib\":"},
     {"a time that is none", "\"issued\":\"2023", "\"issued\":\"yesterday"},
+    {"a sijil-keyd without a name", "\"key_version\":3,", "\"key_version\":3,\"keyd\":\"\","},
+    {"a sijil-keyd that is no thumbprint", "\"key_version\":3,", "\"key_version\":3,\"keyd\":\"AAEC\","},
+    {"a sijil-keyd that is a number", "\"key_version\":3,", "\"key_version\":3,\"keyd\":1,"},
     {"not an object", "{", "["},
 };
 
@@ -129,6 +136,24 @@ static void a_name_that_is_no_text_is_not_stated(void **state)
     assert_non_null(strstr(err.message, "not UTF-8"));
 }
 
+/* Nobody here knows what another sijil-keyd has destroyed. */
+static void another_one_is_named_at_the_first_stage_alone(void **state)
+{
+    struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
+    struct deletion deletion = sample(), again;
+    struct error err = {0};
+
+    (void)state;
+    (void)snprintf(deletion.keyd, sizeof deletion.keyd, "%s", THUMBPRINT);
+    write(&deletion, &payload);
+    assert_true(deletion_read(buffer_bytes(&payload), &again, &err).ok);
+    deletion.stage = 2;
+    buffer_clear(&payload);
+    write(&deletion, &payload);
+    assert_false(deletion_read(buffer_bytes(&payload), &again, &err).ok);
+    assert_int_equal(err.kind, ERROR_INVALID);
+}
+
 static struct result write_and_read(void *deletion, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(DELETION_PAYLOAD_MAX);
@@ -146,19 +171,21 @@ static void memory_that_lacks_is_told(void **state)
 
     (void)state;
     deletion.destroyed_ms = 1700000002000;
+    (void)snprintf(deletion.keyd, sizeof deletion.keyd, "%s", THUMBPRINT);
     fail_each(write_and_read, &deletion, ERROR_NO_MEMORY, 100);
 }
 
 int main(void)
 {
-    struct CMUnitTest tests[COUNT(change_rows) + 3] = {
+    struct CMUnitTest tests[COUNT(change_rows) + 4] = {
         cmocka_unit_test(it_comes_back_as_it_went),
         cmocka_unit_test(a_name_that_is_no_text_is_not_stated),
+        cmocka_unit_test(another_one_is_named_at_the_first_stage_alone),
         cmocka_unit_test(memory_that_lacks_is_told),
     };
 
     for (size_t i = 0; i < COUNT(change_rows); i++)
-        tests[3 + i] = (struct CMUnitTest){.name = change_rows[i].name,
+        tests[4 + i] = (struct CMUnitTest){.name = change_rows[i].name,
                                            .test_func = anything_else_is_refused,
                                            .initial_state = (void *)(uintptr_t)&change_rows[i]};
     return cmocka_run_group_tests_name("deletion", tests, NULL, NULL);

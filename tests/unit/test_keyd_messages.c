@@ -77,7 +77,7 @@ static void fill_of_log(struct keyd_request *request)
 
     if (request->type == KEYD_LOG_FORKED) (void)snprintf(request->as.finding, sizeof request->as.finding, "entry 5");
     if (request->type == KEYD_LOG_ROTATE) request->as.log_order = other;
-    if (request->type == KEYD_TAKE_CURRENT) request->as.current = other;
+    if (request->type == KEYD_TAKE_CURRENT || request->type == KEYD_SHOW_SET) request->as.current = other;
     if (request->type == KEYD_PIN_WITNESSES) request->as.witness_policy = (struct keyd_witness_policy){policy, other};
     if (request->type == KEYD_RECOVER) request->as.recovery = (struct keyd_recovery){other, policy, 2, {other, policy}};
     if (request->type == KEYD_COSIGNED) request->as.cosigned = (struct keyd_cosigned){policy, other};

@@ -435,5 +435,5 @@ int main(void)
     for (size_t i = 0; i < COUNT(type_rows); i++)
         tests[count++] =
             (struct CMUnitTest){type_rows[i].name, it_does_nothing_else, set_up, tear_down, (void *)(uintptr_t)&type_rows[i]};
-    return _cmocka_run_group_tests("keyd_region", tests, count, NULL, NULL);
+    return _cmocka_run_group_tests("keyd_region", tests, count, NULL, NULL) + keyd_region_file_cases();
 }
