@@ -252,3 +252,14 @@ struct result compile_rules(struct policy_document *document, const json_t *arra
     document->rules = rules;
     return SUCCESS;
 }
+
+bool rule_is_asked(const struct rule *rule)
+{
+    static const uint32_t of_actions = 0
+#define X(constant, name, ocsf_type, of_action, permitted) | (of_action)
+#include "audit/actions.def"
+#undef X
+        ;
+
+    return (rule->operations & of_actions) != 0 || rule->oblige.has_audit_retain_min;
+}

@@ -188,6 +188,9 @@ RESULT compile_label_test(struct arena *arena, const json_t *json, struct label_
 RESULT compile_target_test(struct arena *arena, const json_t *json, struct target_test *test_out, struct error *err);
 RESULT compile_obligation(struct arena *arena, const json_t *json, struct obligation *oblige_out, struct error *err);
 RESULT compile_rules(struct policy_document *document, const json_t *rules, struct error *err);
+
+/** Whether anything is decided by the rule. Operations that no action of the log has are asked for one duty alone: how long events are kept. */
+bool rule_is_asked(const struct rule *rule);
 /** Patterns that the shapes have checked. */
 RESULT compile_scopes(struct arena *arena, const json_t *array, struct scope_list *scopes_out, struct error *err);
 /**

@@ -19,6 +19,8 @@ enum policy_finding_level { FINDING_NOTE, FINDING_WARNING, FINDING_ERROR };
       "no label of content in its reach meets `when`: change `when`, or remove the rule")                                    \
     X(FINDING_NEVER_DENIES, "never-denies", FINDING_WARNING,                                                                 \
       "its condition is always met: make it stricter, or remove the rule")                                                   \
+    X(FINDING_NEVER_ASKED, "never-asked", FINDING_WARNING,                                                                   \
+      "the registry asks nothing of it under these operations: name ingest as well, or remove the rule")                     \
     X(FINDING_SHADOWED, "shadowed", FINDING_WARNING, "other rules do all that it does: remove it, or make it do more")       \
     X(FINDING_NEVER_ALLOWS, "never-allows", FINDING_WARNING,                                                                 \
       "what it permits is denied in any case: change the rules that deny it, or remove it")                                  \

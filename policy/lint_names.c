@@ -1,4 +1,4 @@
-/* Names in a set that lead nowhere: groups, regimes, regions, policies, and scopes without a project. */
+/* Names in a set that lead nowhere: groups, regimes, regions, policies, operations that nothing asks, and scopes without a project. */
 #include <string.h>
 
 #include "base/text.h"
@@ -72,8 +72,28 @@ static struct result check_predicate(struct naming *naming, const struct predica
     return SUCCESS;
 }
 
+/* What keeps, ends or copies content asks for these duties as a push would, and a push or a promotion for evidence. */
+static struct result check_asked(struct naming *naming, struct error *err)
+{
+    const struct policy_finding finding = {.code = FINDING_NEVER_ASKED, .policy = naming->policy->name, .rule = naming->rule->id};
+    const struct obligation *duties = &naming->rule->oblige;
+    const uint32_t operations = naming->rule->operations, of_pushes = OP_INGEST | OP_METADATA | OP_LOG;
+    const bool is_of_content =
+        duties->has_retain_min || duties->has_retain_max || duties->has_min_sites || duties->anchor_copy != NULL;
+
+    if (!rule_is_asked(naming->rule))
+        return findings_say(naming->findings, finding, err, "no policy is ever asked about the operations of the rule");
+    if (is_of_content && (operations & of_pushes) == 0)
+        TRY(findings_say(naming->findings, finding, err,
+                         "how long content stays, and how many copies it has, is asked of a push"));
+    if (duties->has_evidence && (operations & (of_pushes | OP_PROMOTE)) == 0)
+        TRY(findings_say(naming->findings, finding, err, "evidence is asked of pushes and promotions alone"));
+    return SUCCESS;
+}
+
 static struct result check_rule(struct naming *naming, struct error *err)
 {
+    TRY(check_asked(naming, err));
     for (size_t i = 0; i < naming->rule->alternative_count; i++) {
         const struct target_test *test = &naming->rule->alternatives[i];
         for (size_t j = 0; j < test->count; j++) TRY(check_predicate(naming, &test->predicates[j], err));

@@ -116,6 +116,7 @@ static struct result tell_rule(const struct rule *rule, struct buffer *text, str
     struct buffer OWNED_BUFFER line = BUFFER(LINE_MAX);
 
     TRY(sentence_rule(rule, &line, err));
+    if (!rule_is_asked(rule)) TRY(buffer_add_text(&line, " (nothing asks this: it decides nothing)", err));
     TRY(buffer_format(&line, err, " [%s]", rule->id));
     return set_text_paragraph("    - ", 6, buffer_text(&line), text, err);
 }

@@ -261,6 +261,11 @@ static const struct part_row {
     {"who reads from there", "networks",
      "[{\"cidr\":\"10.1.0.0/16\",\"facts\":{\"geo\":\"AE/DU\",\"assurance\":2}},{\"cidr\":\"10.2.0.0/16\",\"facts\":{\"geo\":\"DE\"}}]",
      0, "onprem/difc-dc1 - read from the networks 10.1.0.0/16"},
+    {"a rule that nothing asks", "policies",
+     "[{\"apiVersion\":\"sijil.policy/v1\",\"kind\":\"ResidencyPolicy\",\"metadata\":{\"id\":\"p1\",\"version\":1,\"scope\":[\"**\"],"
+     "\"effective_from\":\"2026-01-01T00:00:00Z\",\"review_by\":\"2027-01-01\"},\"rules\":[{\"id\":\"R1\",\"effect\":\"require\","
+     "\"ops\":[\"key-wrap\"],\"target\":{\"key_geo_within\":[\"AE\"]}}]}]",
+     0, "encrypted only with keys in AE (nothing asks this: it decides nothing) [R1]"},
     {"a network of nobody", "networks", "[{\"cidr\":\"0.0.0.0/0\",\"facts\":{}}]", 0, "0.0.0.0/0: place unknown"},
     {"what is declassified", "declassified",
      "[{\"policy\":\"adgm\",\"scope\":[\"a/**\",\"b/c\"],\"reason\":\"the licence has ended\"}]", 0,
