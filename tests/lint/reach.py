@@ -5,7 +5,7 @@ Headers:   a file of gateway/ has read only headers that it may read, also throu
            of reach.txt, of closed_headers.txt those that the row allows, and no *_priv.h of another room.
 Functions: each function that its object needs is declared by a header that it has read. So a prototype by hand gives nothing.
            A function of storage/ or of a GUARDED header is needed only by the files of reach.txt; so is one of RIGHTS, which changes in memory who is
-           believed.
+           believed, or whether a region was told which policy set is in force.
 Text:      no cast to a permit, no complete type for a struct that a lower header keeps incomplete, no typeof and no assembly.
 
 rogue.py shows with rogue files that each of these is found."""
@@ -19,9 +19,10 @@ import sys
 
 TABLE, CLOSED, ROOMS = "tests/lint/reach.txt", "tests/lint/closed_headers.txt", "tests/lint/layers.txt"
 GUARDED = ("crypto/keyd_client.h", "crypto/keyd_replacement.h", "audit/sequencer.h", "audit/permit.h", "audit/job_permit.h", "audit/decision_make.h", "authz/mint.h",
-           "authz/run_token.h")
+           "authz/run_token.h", "outgoing/call.h", "outgoing/stream.h")
 LOWER = ("storage", "audit", "authz", "documents", "policy", "registry", "training")
-RIGHTS = {"authz_directory_publish", "authz_snapshot_confirm", "issuer_confirm", "issuer_replace_keys", "authenticator_set_keys", "dpop_nonces_set"}
+RIGHTS = {"authz_directory_publish", "authz_snapshot_confirm", "issuer_confirm", "issuer_replace_keys", "authenticator_set_keys", "dpop_nonces_set",
+          "decider_region_lacks"}
 BY_NAME = RIGHTS | {"decider_decide", "decider_decide_copy", "dlopen", "dlsym", "dlvsym", "syscall", "system", "popen", "execve", "execv", "posix_spawn"}
 OF_COMPILER = {"memcmp", "memcpy", "memmove", "memset"}  # it calls them for initializers and assignments, too
 FEWEST = 80
