@@ -140,14 +140,20 @@ static const char *phrase_of(const struct predicate *predicate, bool is_use)
     }
 }
 
+/* A fact without words of its own is told by its name. */
 static struct result add_predicate(const struct predicate *predicate, bool is_use, struct buffer *text, struct error *err)
 {
     const char *phrase = phrase_of(predicate, is_use);
+    const unsigned fact = (unsigned)predicate->kind - TEST_OF_FACT;
+    const bool is_fact = fact < FACT_COUNT;
 
-    if (phrase == NULL)
+    if (fact == FACT_ASSURANCE)
         return buffer_format(text, err, "where the place is proven (assurance %" PRId64 " or more)", predicate->number);
-    TRY(buffer_add_text(text, phrase, err));
-    return sentence_list(&predicate->texts, (int)predicate->kind == TEST_OF_FACT + FACT_ATTRS ? "and" : "or", text, err);
+    if (phrase != NULL) TRY(buffer_add_text(text, phrase, err));
+    else if (is_fact) TRY(buffer_format(text, err, "with the %s ", fact_names[fact]));
+    if (is_fact && fact_comparisons[fact] == IS_AT_LEAST)
+        return buffer_format(text, err, "%" PRId64 " or more", predicate->number);
+    return sentence_list(&predicate->texts, is_fact && fact_comparisons[fact] == HAS_ALL ? "and" : "or", text, err);
 }
 
 static struct result add_alternatives(const struct rule *rule, struct buffer *text, struct error *err)
@@ -172,6 +178,19 @@ static struct result add_fact(const char *before, const struct text_list *list, 
     return sentence_list(list, "and", text, err);
 }
 
+/* A fact without words of its own is told by its name. */
+static struct result add_known(enum fact_index index, const struct fact *fact, struct buffer *text, struct error *err)
+{
+    static const char *const words[FACT_COUNT] = {[FACT_ATTRS] = "attributes ", [FACT_RECIPIENT] = ""};
+    const bool is_list = fact_comparisons[index] == HAS_ALL || fact_comparisons[index] == HAS_ANY;
+
+    if (!fact->is_known || (is_list && fact->texts.count == 0)) return SUCCESS;
+    if (words[index] != NULL) TRY(buffer_format(text, err, "; %s", words[index]));
+    else TRY(buffer_format(text, err, "; %s ", fact_names[index]));
+    if (is_list) return sentence_list(&fact->texts, "and", text, err);
+    return fact->text != NULL ? buffer_add_text(text, fact->text, err) : buffer_format(text, err, "%" PRId64, fact->number);
+}
+
 struct result sentence_target(const struct policy_target *target, struct buffer *text, struct error *err)
 {
     const struct fact *facts = target->facts;
@@ -187,8 +206,8 @@ struct result sentence_target(const struct policy_target *target, struct buffer 
     if (target->key_control != NULL || target->key_geo != NULL)
         TRY(buffer_format(text, err, "; keys: %s in %s", target->key_control == NULL ? "control unknown" : target->key_control,
                           target->key_geo == NULL ? "an unknown place" : target->key_geo));
-    TRY(add_fact("; attributes ", &facts[FACT_ATTRS].texts, text, err));
-    if (facts[FACT_RECIPIENT].is_known) TRY(buffer_format(text, err, "; %s", facts[FACT_RECIPIENT].text));
+    for (unsigned i = 0; i < FACT_COUNT; i++)
+        if (i != FACT_REGIMES && i != FACT_ASSURANCE) TRY(add_known((enum fact_index)i, &facts[i], text, err));
     return SUCCESS;
 }
 
