@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "embedded/enrolment_priv.h"
-#include "policy/decider/set_load.h"
+#include "policy/decider/set_install.h"
 #include "runner/state/runner_state.h"
 
 #define CA_ROOM      ((size_t)16 * 1024) /* one certificate of ours */

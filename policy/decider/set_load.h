@@ -37,27 +37,6 @@ struct policy_set_change {
 void policy_set_load_change(struct policy_set_change *change, struct bytes envelope, const struct policy_set *set,
                             const struct policy_set *before, const char *loaded_by);
 
-/** Rows that are newer than the set in force and have no event: they were not written by the application. */
-#define UNRECORDED_SETS_MAX 1000 /* rows or events that one search reads; it reads none of their envelopes */
-struct unrecorded_sets {
-    uint64_t count, newest; /* newest: the highest epoch; count is at most UNRECORDED_SETS_MAX */
-};
-
-/** `pg` needs policy_set_table and audit_tree_table; its sequencer document_table, too. */
-struct policy_set_source {
-    struct pg *pg;
-    struct keyd_client *keyd;
-    struct sequencer *sequencer;       /* has the log signed, which proves an event */
-    struct unrecorded_sets unrecorded; /* set by the last policy_set_load() */
-};
-/**
- * Finds the set in force: the stored set that sijil-keyd has pinned. If a newer set was loaded and is not pinned yet, it
- * is pinned first. If the set is still `current` (may be NULL), this adds an owner to it. *set_out is NULL if no set is
- * in force yet. ERROR_CORRUPT if the pinned set is not stored; ERROR_UNAVAILABLE. Blocks: the log may have to be signed.
- */
-RESULT policy_set_load(struct policy_set_source *source, struct policy_set *current, struct policy_set **set_out,
-                       struct error *err);
-
 /**
  * Checks an envelope before a policy_set_load_change() is submitted: the approver that sijil-keyd has pinned must
  * have signed it, and it must be well-formed, newer than `base`, the set in force (NULL: none), and name known places. ERROR_DENIED, ERROR_INVALID,

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "documents/document_store.h"
-#include "policy/decider/set_load.h" /* policy_set_table */
+#include "policy/decider/set_install.h" /* policy_set_table */
 #include "storage/lookup.h"
 #include "storage/pg.h"
 

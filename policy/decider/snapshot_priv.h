@@ -11,7 +11,7 @@
 #include "authz/snapshot_load.h"
 #include "policy/decider/region_state.h"
 #include "policy/decider/restricted.h"
-#include "policy/decider/set_load.h"
+#include "policy/decider/set_install.h"
 #include "policy/label.h"
 
 /** The floor label of an organisation, project or repository; kept only if one is stated. */

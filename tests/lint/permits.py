@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 ROOMS = ("audit", "authz", "documents", "policy", "registry", "training")
-DOORS = ("struct pg *", "struct registry *", "const struct document_source *")
+DOORS = ("struct pg *", "struct registry *", "const struct document_source *", "struct policy_set_source *")
 HANDLES = {  # only a function that got the permit makes one
     "struct upload *": "upload_find() and upload_of_begin() take the permit; the others assert it before they reach rows or bytes",
     "struct audit_page *": "audit_list() and audit_find() take the permit",
