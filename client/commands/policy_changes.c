@@ -70,14 +70,66 @@ static struct result say(const char *sign, const char *what, const char *name, u
     return SUCCESS;
 }
 
+/* ---- what is changed in what stays ---- */
+
+static struct result name_id(const json_t *value, struct buffer *name, struct error *err)
+{
+    const char *id = json_text_of(value, "id");
+
+    return buffer_format(name, err, "%.128s", id == NULL ? "?" : id);
+}
+
+static struct result tell_values(const char *name, const json_t *old, const json_t *new, struct error *err)
+{
+    struct buffer OWNED_BUFFER text = BUFFER((size_t)2 * POLICY_SET_BYTES_MAX);
+    unsigned parts = 0;
+
+    TRY(buffer_format(&text, err, "%.160s: ", name));
+    TRY(old == NULL ? buffer_add_text(&text, "(none)", err) : json_write_canonical(&text, old, err));
+    TRY(buffer_add_text(&text, " -> ", err));
+    TRY(new == NULL ? buffer_add_text(&text, "(none)", err) : json_write_canonical(&text, new, err));
+    return say("   ", "~", buffer_text(&text), &parts, err);
+}
+
+/* The members, or rules by their ids, that differ. */
+static struct result tell_members(json_t *old, json_t *new, const char *before, struct error *err)
+{
+    OWNED_JSON all = json_copy(old);
+    const char *name;
+    json_t *value;
+
+    if (all == NULL || json_object_update(all, new) != 0) return api_no_memory(err);
+    json_object_foreach (all, name, value) {
+        char shown[NAME_MAX_SHOWN];
+        const json_t *was = json_object_get(old, name), *is = json_object_get(new, name);
+        const bool has_ids = before[0] == '\0' && strcmp(name, "rules") == 0;
+        (void)snprintf(shown, sizeof shown, "%s%s", before, name);
+        if ((was == NULL || is == NULL || json_equal(was, is) != 1) && !has_ids) TRY(tell_values(shown, was, is, err));
+    }
+    return SUCCESS;
+}
+
+static struct result tell_changed(json_t *old, json_t *new, struct error *err)
+{
+    OWNED_JSON rules_before = NULL;
+    OWNED_JSON rules_after = NULL;
+
+    TRY(tell_members(old, new, "", err));
+    TRY(by_name(old, "rules", name_id, &rules_before, err));
+    TRY(by_name(new, "rules", name_id, &rules_after, err));
+    return tell_members(rules_before, rules_after, "rule ", err);
+}
+
 static struct result compare_maps(const char *what, json_t *before, json_t *after, unsigned *changes, struct error *err)
 {
     const char *name;
     json_t *value;
 
     json_object_foreach (after, name, value) {
-        const json_t *old = json_object_get(before, name);
-        if (old == NULL || json_equal(old, value) != 1) TRY(say(old == NULL ? "+" : "~", what, name, changes, err));
+        json_t *old = json_object_get(before, name);
+        if (old != NULL && json_equal(old, value) == 1) continue;
+        TRY(say(old == NULL ? "+" : "~", what, name, changes, err));
+        if (old != NULL) TRY(tell_changed(old, value, err));
     }
     json_object_foreach (before, name, value)
         if (json_object_get(after, name) == NULL) TRY(say("-", what, name, changes, err));
@@ -104,8 +156,10 @@ static void tell_loosening(const struct policy_difference *difference)
     terminal_sanitize(scope);
     terminal_sanitize(target);
     terminal_sanitize(detail);
-    (void)fprintf(stderr, "  LOOSENS %s%s%s%s%s%s%s\n", policy_change_name(difference->change), scope[0] == '\0' ? "" : " on ",
-                  scope, target[0] == '\0' ? "" : " in ", target, detail[0] == '\0' ? "" : ": ", detail);
+    (void)fprintf(stderr, "  LOOSENS %s%s", policy_change_name(difference->change), difference->operations == 0 ? "" : ": ");
+    policy_operations_print(stderr, difference->operations);
+    (void)fprintf(stderr, "%s%s%s%s%s%s\n", scope[0] == '\0' ? "" : " on ", scope, target[0] == '\0' ? "" : " in ", target,
+                  detail[0] == '\0' ? "" : ": ", detail);
 }
 
 /* What is pinned to the id of an added policy would be free: only sijil-keyd knows whether an earlier set had it. */

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
+#include "client/commands/policy_priv.h"
 #include "client/commands/policy_source_priv.h"
 #include "policy/compare.h"
 #include "policy/evaluate.h"
@@ -21,15 +22,15 @@ static void print_named(const char *before, const char *text, const char *after)
     (void)printf("%s", after);
 }
 
-static void print_operations(uint32_t operations)
+void policy_operations_print(FILE *stream, uint32_t operations)
 {
     const uint32_t all = (1U << OP_COUNT) - 1;
     const char *gap = "";
 
-    if (operations == all) (void)printf("every operation");
+    if (operations == all) (void)fprintf(stream, "every operation");
     for (unsigned op = 0; op < OP_COUNT && operations != all; op++) {
         if ((operations >> op & 1) == 0) continue;
-        (void)printf("%s%s", gap, policy_operation_name(1U << op));
+        (void)fprintf(stream, "%s%s", gap, policy_operation_name(1U << op));
         gap = ", ";
     }
 }
@@ -111,7 +112,7 @@ static void print_difference(const struct policy_difference *difference, int64_t
 
     (void)printf("%-9s %s: ", policy_change_loosens(difference->change) ? "LOOSENS" : "tightens",
                  policy_change_name(difference->change));
-    print_operations(difference->operations);
+    policy_operations_print(stdout, difference->operations);
     print_named(" on ", difference->scope, "");
     print_named(" in ", difference->target_id, "");
     clock_format(difference->from_us / 1000, from);

@@ -186,10 +186,9 @@ struct result command_policy_draft(struct invocation *invocation, struct error *
 
 /* ---- approving ---- */
 
-static struct result draft_path(struct invocation *invocation, const char *root, const char *tail, char path_out[PATH_ROOM],
-                                struct error *err)
+static struct result draft_path(struct invocation *invocation, const char *name, const char *root, const char *tail,
+                                char path_out[PATH_ROOM], struct error *err)
 {
-    const char *name = invocation->operands[1];
     uint8_t raw[(NAME_SIZE - 1) / 2];
 
     if (strlen(name) != NAME_SIZE - 1 || !text_from_hex(bytes_of_text(name), raw, sizeof raw))
@@ -199,8 +198,8 @@ static struct result draft_path(struct invocation *invocation, const char *root,
 }
 
 /* The name is the beginning of the digest of what is signed, so the registry can't show another draft under it. */
-static struct result read_draft(const struct invocation *invocation, const json_t *answer, struct policy_set **set_out,
-                                struct bytes *payload_out, struct error *err)
+static struct result read_draft(const json_t *answer, const char *draft, struct policy_set **set_out, struct bytes *payload_out,
+                                struct error *err)
 {
     const char *payload = json_text_of(answer, "payload");
     uint8_t digest[SHA256_SIZE];
@@ -210,9 +209,21 @@ static struct result read_draft(const struct invocation *invocation, const json_
     *payload_out = bytes_of_text(payload);
     sha256_of(*payload_out, digest);
     text_hex(digest, (NAME_SIZE - 1) / 2, name);
-    if (strcmp(name, invocation->operands[1]) != 0)
-        return failure(err, ERROR_CORRUPT, "the registry answered with another draft than %.16s", invocation->operands[1]);
+    if (strcmp(name, draft) != 0)
+        return failure(err, ERROR_CORRUPT, "the registry answered with another draft than %.16s", draft);
     return policy_set_compile(*payload_out, set_out, err);
+}
+
+struct result policy_draft_fetch(struct invocation *invocation, struct session *session, const char *draft,
+                                 struct policy_set **set_out, struct error *err)
+{
+    OWNED_JSON answer = NULL;
+    char path[PATH_ROOM];
+    struct bytes payload;
+
+    TRY(draft_path(invocation, draft, "", "", path, err));
+    TRY(api_call_in(session, "GET", path, NULL, &answer, err));
+    return read_draft(answer, draft, set_out, &payload, err);
 }
 
 static struct result check_base(const struct policy_set *set, const struct policy_source *active, struct error *err)
@@ -264,12 +275,12 @@ struct result command_policy_approve(struct invocation *invocation, struct error
     OWNED_JSON answer = NULL;
     struct bytes payload;
 
-    TRY(draft_path(invocation, "", "", shown, err));
-    TRY(draft_path(invocation, "/api/v1", "/approval", path, err));
+    TRY(draft_path(invocation, invocation->operands[1], "", "", shown, err));
+    TRY(draft_path(invocation, invocation->operands[1], "/api/v1", "/approval", path, err));
     TRY(command_signer(invocation, &key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(api_call_in(session, "GET", shown, NULL, &answer, err));
-    TRY(read_draft(invocation, answer, &set, &payload, err));
+    TRY(read_draft(answer, invocation->operands[1], &set, &payload, err));
     TRY(read_active(session, &active, err));
     TRY(check_base(set, &active, err));
     TRY(policy_set_check_evidence(set, active.set, err)); /* sijil-keyd does not ask for it */
@@ -285,7 +296,7 @@ struct result command_policy_activate(struct invocation *invocation, struct erro
     OWNED(session) *session = NULL;
     char path[PATH_ROOM];
 
-    TRY(draft_path(invocation, "/api/v1", "/activation", path, err));
+    TRY(draft_path(invocation, invocation->operands[1], "/api/v1", "/activation", path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     return post(invocation, session, path, (struct bytes){NULL, 0}, err);
 }
@@ -294,7 +305,7 @@ struct result command_policy_discard(struct invocation *invocation, struct error
 {
     char path[PATH_ROOM];
 
-    TRY(draft_path(invocation, "", "", path, err));
+    TRY(draft_path(invocation, invocation->operands[1], "", "", path, err));
     return api_call(invocation, "DELETE", path, NULL, NULL, err);
 }
 

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stdio.h>
+
 #include "client/commands/api_priv.h"
 #include "client/commands/policy_source_priv.h"
 #include "client/session.h"
@@ -53,8 +55,13 @@ RESULT policy_draft_content(struct invocation *invocation, struct session *sessi
 /** The same, and signs the draft at once: for what one person brings into force. */
 RESULT policy_draft_signed(struct invocation *invocation, struct session *session, const json_t *content,
                            const struct ecdsa_key *key, struct error *err);
+/** The set of a draft that waits at the registry, for whoever reads it before signing it. ERROR_CORRUPT: the registry shows another one than the name says. */
+RESULT policy_draft_fetch(struct invocation *invocation, struct session *session, const char *draft, struct policy_set **set_out,
+                          struct error *err);
 /** The SHA-256 of a file with grounds, as text. ERROR_INVALID if it is empty. */
 RESULT policy_digest_file(const char *path, char digest_out[DIGEST_TEXT_SIZE], struct error *err);
+/** Prints "ingest, mount", or "every operation", of bits of enum policy_operation. */
+void policy_operations_print(FILE *stream, uint32_t operations);
 /** Says on standard error what `next` changes; `base` NULL: it is the first set. */
 RESULT policy_show_changes(const struct policy_set *base, const struct policy_set *next, struct error *err);
 /** The restrictions in force of the organisation that --organisation names: an array of policies. */

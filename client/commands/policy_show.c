@@ -105,6 +105,22 @@ static struct result find_counted(const struct invocation *invocation, struct se
     return restriction_chain_policies(chain, policies_out, err);
 }
 
+/* --draft: who has signed it so far, "policy drafts" says. */
+static struct result find_draft(struct invocation *invocation, struct policy_source *found, struct policy_set **shown_out,
+                                struct error *err)
+{
+    const char *where = invocation->operands[0];
+    OWNED(session) *session = NULL;
+
+    if (policy_source_is_file(where) || found->root != NULL || documents_scope(invocation)[0] != '\0')
+        return line_check(invocation,
+                          failure(err, ERROR_INVALID, "--draft goes with HOST, and not with --root or --organisation"));
+    TRY(command_session(invocation, where, &session, err));
+    TRY(policy_draft_fetch(invocation, session, invocation_option(invocation, 'D'), &found->set, err));
+    *shown_out = policy_set_keep(found->set);
+    return SUCCESS;
+}
+
 static struct result find(struct invocation *invocation, struct policy_source *found, struct policy_set **shown_out,
                           struct error *err)
 {
@@ -138,7 +154,7 @@ struct result command_policy_show(struct invocation *invocation, struct error *e
 
     if (path != NULL) TRY(local(ecdsa_key_load(path, &root, err), path, err));
     found.root = root;
-    TRY(find(invocation, &found, &shown, err));
+    TRY((invocation_option(invocation, 'D') == NULL ? find : find_draft)(invocation, &found, &shown, err));
     const bool is_whole = invocation_option(invocation, 'd') != NULL;
     if (is_whole || invocation->json) return print_json(shown, is_whole, err);
     return print_readable(&found, shown, err);

@@ -405,6 +405,21 @@ def whoever_signs_sees_all_of_it():
         json.dump({**content, "declassified": made["declassified"]}, file)
     said = sijil("bob", "policy", "draft", "HOST", path)
     assert '"acme/one/**"' in said and '"acme/two/**"' in said, said  # equal beginnings, and the end of each
+    region, rule = next(iter(content["regions"])), content["policies"][0]["rules"][0]
+    was, content["regions"][region]["site"], rule["message"] = content["regions"][region].get("site"), "the-other-hall", "Another reason."
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({member: value for member, value in content.items() if member != "declassified"}, file)
+    said = sijil("bob", "policy", "draft", "HOST", path, "--comment", "another hall")
+    assert f"~ region {region}\n" in said and f'~ site: {json.dumps(was) if was else "(none)"} -> "the-other-hall"' in said, said
+    assert f"~ rule {rule['id']}: " in said and '"Another reason."' in said and "labels: " not in said, said
+    name = next(each["name"] for each in call("carol", "GET", "/policies/drafts").json["drafts"] if each.get("comment") == "another hall")
+    shown = sijil("carol", "policy", "show", "HOST", "--draft", name)  # before carol signs it
+    assert "NOT SIGNED: a draft." in shown and f"  {region}: " in shown, shown
+    whole = json.loads(sijil("carol", "policy", "show", "HOST", "--draft", name, "--document"))
+    assert whole["regions"] == content["regions"] and whole["policies"] == content["policies"], whole
+    sijil("carol", "policy", "show", "HOST", "--draft", "0" * 16, code=3)
+    assert "16 hex digits" in sijil("carol", "policy", "show", "HOST", "--draft", "next", code=2)
+    assert "goes with HOST" in sijil("carol", "policy", "show", path, "--draft", name, code=2)
     for one in call("bob", "GET", "/policies/drafts").json["drafts"]:
         assert call("bob", "DELETE", f"/policies/drafts/{one['name']}").status == 204
 
