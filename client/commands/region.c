@@ -131,11 +131,17 @@ struct result command_region_check(struct invocation *invocation, struct error *
 struct result command_region_drain(struct invocation *invocation, struct error *err)
 {
     OWNED_JSON answer = NULL;
+    OWNED_JSON target = NULL;
+    OWNED(session) *session = NULL;
 
     const char *to = invocation_option(invocation, 't');
 
     if (to != NULL && invocation_option(invocation, 'e') != NULL)
         return line_check(invocation, failure(err, ERROR_INVALID, "--to and --end do not go together"));
+    if (to != NULL) { /* before anything drains */
+        TRY(command_session(invocation, invocation->operands[0], &session, err));
+        TRY(region_as_shown(session, to, &target, err));
+    }
     TRY(call(invocation, "/regions/drain", "end", invocation_option(invocation, 'e') != NULL, &answer, err));
     return to == NULL ? api_print(invocation, answer, err) : drain_to(invocation, to, err);
 }

@@ -399,7 +399,10 @@ def a_project_moves_to_another_home_though_its_gateway_is_killed():
 def a_region_is_drained_to_another_one():
     fleet = world["fleet"]
     fleet.client(fleet.admin).api("POST", "/projects", {"organisation": "main", "name": "drained", "region": FOLDER})
-    said = sijil("region", "drain", "HOST", FOLDER, "--to", "no/such", code=1)
+    said = sijil("region", "drain", "HOST", FOLDER, "--to", "no/such", code=3)
+    state = next(row["state"] for row in sijil("region", "list", "HOST", "--json") if row["id"] == FOLDER)
+    assert "the registry has no region no/such" in said and state == "active", (said, state)
+    said = sijil("region", "drain", "HOST", FOLDER, "--to", FOLDER, code=1)
     assert "1 do not move: main/drained" in said, said
     rows_shown = {row["project"]: row for row in sijil("region", "drain", "HOST", FOLDER, "--to", KEYED, "--json")}
     assert rows_shown["main/drained"]["moves"] and not rows_shown[PROJECT]["moves"] and "copies" in rows_shown[PROJECT]["why"], rows_shown
