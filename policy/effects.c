@@ -40,6 +40,22 @@ struct result effects_regions(const struct effects_question *question, struct bu
     return SUCCESS;
 }
 
+struct result effects_databases(const struct effects_question *question, struct buffer *names, struct error *err)
+{
+    const char *allowed[POLICY_LIST_MAX];
+    struct policy_facts facts = question->facts;
+    size_t count = 0;
+
+    facts.op = OP_METADATA;
+    TRY(policy_set_allowed_regions(question->set, &facts, allowed, &count, err));
+    for (size_t i = 0; i < count; i++) {
+        OWNED(policy_decision) *decision = NULL;
+        TRY(effects_decide(question, OP_LOG, policy_set_region(question->set, allowed[i], facts.now_us), &decision, err));
+        if (policy_decision_allows(decision)) TRY(buffer_format(names, err, "%s%s", names->length > 0 ? ", " : "", allowed[i]));
+    }
+    return SUCCESS;
+}
+
 struct result effects_networks(const struct effects_question *question, struct buffer *names, struct error *err)
 {
     for (size_t i = 0; i < question->set->place_count; i++) {

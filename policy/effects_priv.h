@@ -19,5 +19,7 @@ RESULT effects_decide(const struct effects_question *question, enum policy_opera
                       struct policy_decision **decision_out, struct error *err);
 /** Appends the regions where such content may be stored, with ", " between them; nothing if there is none. */
 RESULT effects_regions(const struct effects_question *question, struct buffer *names, struct error *err);
+/** Appends the regions where the database may be, which has its names and the log, likewise. */
+RESULT effects_databases(const struct effects_question *question, struct buffer *names, struct error *err);
 /** Appends the networks whose clients may read it, likewise. */
 RESULT effects_networks(const struct effects_question *question, struct buffer *names, struct error *err);

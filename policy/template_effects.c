@@ -47,6 +47,21 @@ static struct result tell_regions(const struct effects_question *question, const
     return set_text_paragraph("", 0, buffer_text(&line), text, err);
 }
 
+/* Whoever reads that a region may hold the bytes must not find out by a refused push that names and log may not be where they are. */
+static struct result tell_databases(const struct effects_question *question, struct buffer *text, struct error *err)
+{
+    struct buffer OWNED_BUFFER names = BUFFER(LINE_MAX), line = BUFFER(LINE_MAX);
+
+    TRY(effects_databases(question, &names, err));
+    if (names.length == 0)
+        return buffer_add_text(text, "NO region of this set may have its names and its log, so nothing can be stored.\n", err);
+    TRY(buffer_format(
+        &line, err,
+        "Its names and its log may be in %s. If the registry's database (metadata_region) is elsewhere, nothing can be stored.",
+        buffer_text(&names)));
+    return set_text_paragraph("", 0, buffer_text(&line), text, err);
+}
+
 static const struct policy_target *network_of(const struct policy_set *set, const char *cidr)
 {
     for (size_t i = 0; i < set->network_count; i++)
@@ -99,6 +114,7 @@ struct result policy_template_effects(const struct policy_set *set, const struct
     (void)snprintf(name, sizeof name, "%s%s", answers->place, strchr(answers->place, '/') == NULL ? "/any/any" : "/any");
     TRY(effects_ask(set, name, answers->now_ms * 1000, &question, err));
     TRY(tell_regions(&question, answers, text, err));
+    TRY(tell_databases(&question, text, err));
     for (size_t i = 0; i < answers->network_count; i++) TRY(tell_network(&question, answers->networks[i], text, err));
     TRY(tell_network(&question, NULL, text, err));
     TRY(tell_sources(template, text, err));

@@ -194,8 +194,14 @@ static struct result tell(const struct invocation *invocation, const struct poli
                       "\nNothing is in force yet. To read it, to sign it and to load it:\n"
                       "  sijil policy show %s\n"
                       "  sijil policy sign --key APPROVER.pem --epoch %llu -o SET.dsse %s\n"
-                      "  sijil policy load %s SET.dsse\n",
-                      output, (unsigned long long)policy_set_epoch(set), output, host));
+                      "  sijil policy load %s SET.dsse\n"
+                      "Where several persons sign: sijil policy draft %s %s\n",
+                      output, (unsigned long long)policy_set_epoch(set), output, host, host, output));
+    if (strchr(answers->region, '=') != NULL)
+        TRY(buffer_format(
+            &text, err,
+            "The new region has no store yet. Once the set is in force, give it one:\n  sijil region add %s %.*s --change\n",
+            host, (int)strcspn(answers->region, "="), answers->region));
     (void)fputs(buffer_text(&text), stderr);
     return SUCCESS;
 }

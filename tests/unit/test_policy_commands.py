@@ -51,6 +51,7 @@ def five_answers_make_a_set(world):
     assert code == 0, shown
     assert [int(number) for number in re.findall(r"(\d) of 5: ", shown)] == [1, 2, 3, 4, 5], shown
     assert "clinic/imaging/** may be stored in onprem/adgm-1, and in no other region" in shown
+    assert "Its names and its log may be in onprem/adgm-1." in shown and "sijil region add HOST onprem/adgm-1 --change\n" in shown, shown
     assert shown.count("may read it, if a role lets them") == 2 and "Not verified" in shown and "Nothing is in force yet" in shown
     made = world.read("typed.json")
     policy = made["policies"][0]

@@ -245,6 +245,7 @@ static void a_filled_group_lets_more_places_in(void **state)
     assert_true(policy_template_effects(set, &answers, &text, &err).ok);
     const char *told = buffer_text(&text);
     assert_non_null(strstr(told, "clinic/** may be stored in aws/eu-central-1, onprem/adgm-dc1"));
+    assert_non_null(strstr(told, "Its names and its log may be in aws/eu-central-1, onprem/adgm-dc1. If the"));
     assert_non_null(strstr(told, "Clients in 10.9.0.0/16 may read it"));
     assert_non_null(strstr(told, "A-TRANSFER of adgm-dpr-clinic@1"));
     assert_non_null(strstr(told, "Not verified"));
@@ -260,6 +261,7 @@ static void a_set_that_nobody_can_use_says_so(void **state)
     (void)state;
     assert_true(policy_template_effects(set, &answers, &text, &err).ok);
     assert_non_null(strstr(buffer_text(&text), "NO region of this set may hold it. onprem/one is refused by\n    A-TRANSFER"));
+    assert_non_null(strstr(buffer_text(&text), "NO region of this set may have its names and its log"));
     assert_non_null(strstr(buffer_text(&text), "Clients in 10.9.0.0/16 may not read it:\n    A-TRANSFER"));
 }
 
