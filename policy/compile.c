@@ -1,4 +1,5 @@
 /* Compiles JSON that the shapes have checked into the structs of the evaluator. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -213,6 +214,15 @@ static struct result compile_condition(struct arena *arena, const json_t *json, 
     return compile_label_test(arena, label, &rule->label, err);
 }
 
+/* Where an error is: a policy has up to 256 rules. */
+static void rule_path(const json_t *json, char path_out[64])
+{
+    const char *id = json_text_of(json, "id");
+
+    if (id == NULL || !shape_name_is_plain(id)) (void)snprintf(path_out, 64, "policy.rules");
+    else (void)snprintf(path_out, 64, "policy.rules.%s", id);
+}
+
 static struct result compile_rule(const struct policy_document *document, const json_t *json, struct rule *rule,
                                   struct error *err)
 {
@@ -220,13 +230,16 @@ static struct result compile_rule(const struct policy_document *document, const 
     const char *effect = json_text_of(json, "effect");
     const int index = effect == NULL ? -1 : word_index(effect_names, effect);
 
-    if (index < 0) return failure(err, ERROR_INVALID, "policy.rules: effect: require, deny, oblige or permit expected");
-    TRY(shape_check(shape_rules[index], json, "policy.rules", err));
+    char path[64];
+
+    rule_path(json, path);
+    if (index < 0) return failure(err, ERROR_INVALID, "%s: effect: require, deny, oblige or permit expected", path);
+    TRY(shape_check(shape_rules[index], json, path, err));
     rule->effect = (enum effect)index;
     rule->id = json_text_of(json, "id");
     rule->message = json_text_of(json, "message") == NULL ? "" : json_text_of(json, "message");
     rule->basis = json_object_get(json, "basis");
-    TRY(compile_operations(document->json, json_object_get(json, "ops"), "policy.rules", &rule->operations, err));
+    TRY(compile_operations(document->json, json_object_get(json, "ops"), path, &rule->operations, err));
     TRY(compile_label_test(arena, json_object_get(json, "when"), &rule->when, err));
     TRY(compile_condition(arena, json, rule, err));
     TRY(compile_obligation(arena, json_object_get(json, "oblige"), &rule->oblige, err));

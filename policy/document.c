@@ -149,6 +149,17 @@ void policy_document_free(struct policy_document *document)
     free(document);
 }
 
+/* A set has many policies, so an error says which one. */
+static struct result read_member(json_t *json, struct policy_document **document_out, struct error *err)
+{
+    const char *id = json_text_of(json_object_get(json, "metadata"), "id");
+    struct error why = {0};
+
+    const struct result read = policy_document_new(json, document_out, &why);
+    if (read.ok || id == NULL || !shape_name_is_plain(id)) return read.ok ? SUCCESS : failure(err, why.kind, "%s", why.message);
+    return failure(err, why.kind, "policy %s: %s", id, why.message);
+}
+
 static int compare_documents(const void *a, const void *b)
 {
     struct policy_document *const *left = a, *const *right = b;
@@ -199,7 +210,7 @@ struct result policy_documents_new(const json_t *array, struct policy_documents 
     set->documents = memory_zeroed(count + 1, sizeof *set->documents);
     if (set->documents == NULL) return policy_no_memory(err);
     for (; set->count < count; set->count++)
-        TRY(policy_document_new(json_array_get(array, set->count), &set->documents[set->count], err));
+        TRY(read_member(json_array_get(array, set->count), &set->documents[set->count], err));
     qsort(set->documents, count, sizeof(struct policy_document *), compare_documents);
     drop_repeats(set);
     TRY(list_digests(set, err));

@@ -1,6 +1,5 @@
 #include "policy/shape_priv.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "policy/document.h"
@@ -18,8 +17,7 @@ static size_t path_write(const struct json_pointer *pointer, char *path, size_t 
 {
     if (pointer->up != NULL) {
         at = path_write(pointer->up, path, at);
-        assert(at + 1 < PATH_MAX_BYTES); /* the names are those of policy/shapes.c */
-        path[at++] = '.';
+        if (at + 1 < PATH_MAX_BYTES) path[at++] = '.'; /* the id of a rule may be long */
     }
     const size_t length = strlen(pointer->name);
     const size_t room = PATH_MAX_BYTES - 1 - at;
@@ -42,6 +40,24 @@ static struct result expected(const struct json_pointer *pointer, const char *wh
 
     (void)path_write(pointer, path, 0);
     return failure(err, ERROR_INVALID, "%s: %s expected", path, what);
+}
+
+/* The message goes to logs and terminals, so only a name of plain characters is repeated in it. */
+bool shape_name_is_plain(const char *key)
+{
+    const size_t length = strlen(key);
+
+    return length >= 1 && length <= 40 &&
+           strspn(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == length;
+}
+
+static struct result expected_not(const struct json_pointer *pointer, const char *what, const char *text, struct error *err)
+{
+    char path[PATH_MAX_BYTES] = {0};
+
+    if (text == NULL || !shape_name_is_plain(text)) return expected(pointer, what, err);
+    (void)path_write(pointer, path, 0);
+    return failure(err, ERROR_INVALID, "%s: %s expected, and not %s", path, what, text);
 }
 
 int word_index(const char *const *words, const char *text)
@@ -112,15 +128,6 @@ static bool is_known(const struct shape *shape, const char *key)
     return false;
 }
 
-/* The message goes to logs and terminals, so only a name of plain characters is repeated in it. */
-static bool is_plain(const char *key)
-{
-    const size_t length = strlen(key);
-
-    return length >= 1 && length <= 40 &&
-           strspn(key, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") == length;
-}
-
 static struct result check_names(const struct shape *shape, const json_t *value, const struct json_pointer *pointer,
                                  struct error *err)
 {
@@ -133,7 +140,7 @@ static struct result check_names(const struct shape *shape, const json_t *value,
     if (unknown == NULL) return SUCCESS;
     (void)path_write(pointer, path, 0);
     return failure(err, ERROR_INVALID, "%s: a member that is not known: %s", path,
-                   is_plain(unknown) ? unknown : "(its name has other letters)");
+                   shape_name_is_plain(unknown) ? unknown : "(its name has other letters)");
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the shapes in policy/shapes.c */
@@ -161,7 +168,7 @@ static struct result check(const struct shape *shape, const json_t *value, const
     if (shape->kind == SHAPE_LIST) return check_list(shape, value, pointer, err);
     if (shape->kind == SHAPE_MAP) return check_map(shape, value, pointer, err);
     if (shape->kind == SHAPE_OBJECT) return check_object(shape, value, pointer, err);
-    if (!scalar_holds(shape, value)) return expected(pointer, shape->what, err);
+    if (!scalar_holds(shape, value)) return expected_not(pointer, shape->what, json_string_value(value), err);
     if (shape->kind == SHAPE_TEXT && json_string_length(value) > POLICY_TEXT_MAX)
         return wrong(pointer, ERROR_LIMIT, "a longer text than is taken", err);
     return SUCCESS;

@@ -30,6 +30,8 @@ struct shape {
     const struct shape_member *members;  /* OBJECT: in the order of checks, ended by a NULL name */
 };
 
+/** Whether a name of a document may be repeated in a message. */
+bool shape_name_is_plain(const char *key);
 /** ERROR_INVALID "policy.rules.target: a member that is not known: geo_withn", or ERROR_LIMIT. */
 RESULT shape_check(const struct shape *shape, const json_t *value, const char *where, struct error *err);
 

@@ -77,12 +77,14 @@ static const struct document_row {
     {"closed in a text", "closed", "\"false\"", "policy.closed: true or false expected"},
     {"a subject that is not known", "labels.subjects", "[\"helth\"]", "a subject expected"},
     {"no rules", "rules", "[]", "policy.rules: a list of at least 1 expected"},
-    {"an effect that is not known", "rules.0.effect", "\"forbid\"", "require, deny, oblige or permit expected"},
+    {"an effect that is not known", "rules.0.effect", "\"forbid\"",
+     "policy.rules.H-STORE-AE: effect: require, deny, oblige or permit expected"},
     {"an operation that is not known", "rules.0.ops", "[\"ingests\"]", "an operation expected"},
     {"a predicate that is not known", "rules.0.target", "{\"geo_withn\":[\"AE\"]}", "not known: geo_withn"},
     {"an empty target", "rules.0.target", "{}", "rule H-STORE-AE: an empty condition"},
     {"an empty list of places", "rules.0.target", "{\"geo_within\":[]}", "a list of at least 1 expected"},
-    {"a place in small letters", "rules.0.target", "{\"geo_within\":[\"ae\"]}", "a place such as AE/DU expected"},
+    {"a place in small letters", "rules.0.target", "{\"geo_within\":[\"ae\"]}",
+     "policy.rules.H-STORE-AE.target.geo_within: a place such as AE/DU expected, and not ae"},
     {"a condition that falls", "rules.0.when", "{\"class_at_most\":\"open\"}", "not known: class_at_most"},
     {"lineage as a condition", "rules.0.when", "{\"lineage_at_least\":\"declared\"}", "not known: lineage_at_least"},
     {"a text for a list", "rules.0.when", "{\"subjects_any\":\"health\"}", "a list of at least 1 expected"},
@@ -199,6 +201,19 @@ static void a_list_of_documents_is_a_list(void **state)
     assert_null(documents);
 }
 
+static void an_error_of_a_list_names_the_policy(void **state)
+{
+    OWNED_JSON array = json_array();
+    OWNED_JSON wrong = changed("closed", "null");
+    struct policy_documents *documents = NULL;
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(json_array_append(array, wrong), 0);
+    assert_false(policy_documents_new(array, &documents, &err).ok);
+    assert_string_equal(err.message, "policy health-ae: policy.closed: true or false expected");
+}
+
 static void a_document_has_a_largest_size(void **state)
 {
     char *text = memory_zeroed(POLICY_DOCUMENT_BYTES_MAX + 2, 1);
@@ -291,6 +306,7 @@ int main(void)
         cmocka_unit_test(names_and_digests),
         cmocka_unit_test(a_document_has_so_many_types),
         cmocka_unit_test(a_list_of_documents_is_a_list),
+        cmocka_unit_test(an_error_of_a_list_names_the_policy),
         cmocka_unit_test(a_document_has_a_largest_size),
         cmocka_unit_test(a_long_text_is_refused),
         cmocka_unit_test(a_set_has_a_largest_number_of_policies),
