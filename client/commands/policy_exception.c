@@ -222,6 +222,26 @@ static struct result make(struct invocation *invocation, struct session *session
     return SUCCESS;
 }
 
+static struct result lifts_nothing(const json_t *content, const char *id, struct error *err)
+{
+    const json_t *exception = NULL, *policy, *type;
+    char lifts[CELL_MAX], evidence[CELL_MAX];
+
+    for (size_t i = 0; i < json_array_size(json_object_get(content, "exceptions")); i++) {
+        const json_t *each = json_array_get(json_object_get(content, "exceptions"), i);
+        if (strcmp(json_text_of(each, "id"), id) == 0) exception = each;
+    }
+    policy = json_object_get(exception, "policy");
+    const json_t *document = document_of(content, json_text_of(policy, "id"), number_of(policy, "version"));
+    type = json_object_get(json_object_get(document, "exception_types"), json_text_of(exception, "type"));
+    cell_text(json_object_get(type, "lifts"), lifts);
+    cell_text(json_object_get(type, "required_evidence"), evidence);
+    return failure(
+        err, ERROR_INVALID,
+        "it would lift nothing: its type lifts %.60s for at most %lld days, with %lld approvers other than you and the evidence %.100s",
+        lifts, (long long)number_of(type, "max_days"), (long long)number_of(type, "approvals"), evidence);
+}
+
 /* What would lift nothing is not worth the signatures of others. */
 static struct result check_lifts(const json_t *content, const char *id, struct error *err)
 {
@@ -233,10 +253,7 @@ static struct result check_lifts(const json_t *content, const char *id, struct e
     TRY(policy_set_compile(buffer_bytes(&payload), &set, err));
     for (size_t i = 0; i < policy_set_exception_count(set); i++) {
         policy_set_exception(set, i, clock_wall_ms() * 1000, &view);
-        if (strcmp(view.id, id) == 0 && strcmp(view.state, "lifts-nothing") == 0)
-            return failure(
-                err, ERROR_INVALID,
-                "it would lift nothing: its type asks for other rules, a shorter time, more approvers or other evidence");
+        if (strcmp(view.id, id) == 0 && strcmp(view.state, "lifts-nothing") == 0) return lifts_nothing(content, id, err);
         if (strcmp(view.id, id) == 0 && strcmp(view.state, "ended") == 0)
             return failure(err, ERROR_INVALID, "it would have ended already");
     }
