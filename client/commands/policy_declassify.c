@@ -1,6 +1,7 @@
 /* `sijil policy declassify`: a set in which labels that a policy has left lose their effect, with the digest of the evidence. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -8,6 +9,7 @@
 #include "client/commands/policy_priv.h"
 #include "client/commands/policy_source_priv.h"
 #include "client/hash.h"
+#include "policy/label.h"
 
 struct result policy_digest_file(const char *path, char digest_out[DIGEST_TEXT_SIZE], struct error *err)
 {
@@ -49,6 +51,20 @@ static struct result add_entry(json_t *document, json_t *entry, struct error *er
     return json_array_append(array, entry) == 0 ? SUCCESS : api_no_memory(err);
 }
 
+/* The policy may be gone, which is why somebody declassifies; a misspelt name would lift nothing, and look the same. */
+static void tell_unknown(const json_t *set, const char *policy)
+{
+    const json_t *policies = json_object_get(set, "policies");
+
+    for (size_t i = 0; i < json_array_size(policies); i++) {
+        const char *id = json_text_of(json_object_get(json_array_get(policies, i), "metadata"), "id");
+        if (id != NULL && strcmp(id, policy) == 0) return;
+    }
+    if (strcmp(policy, LABEL_CARRIED_POLICY) != 0)
+        (void)fprintf(stderr, "The set has no policy %.64s: if none of this id was ever in force, labels stay as they are.\n",
+                      policy);
+}
+
 struct result command_policy_declassify(struct invocation *invocation, struct error *err)
 {
     struct buffer OWNED_BUFFER payload = BUFFER(POLICY_SET_BYTES_MAX);
@@ -63,6 +79,7 @@ struct result command_policy_declassify(struct invocation *invocation, struct er
     TRY(add_entry(source.document, entry, err));
     TRY(policy_compose(source.document, policy_set_epoch(source.set) + 1, &payload, err));
     TRY(policy_set_compile(buffer_bytes(&payload), &next, err));
+    tell_unknown(policy_set_json(source.set), invocation->operands[1]);
     TRY(policy_show_changes(source.set, next, err));
     return policy_write_payload(invocation, buffer_bytes(&payload), err);
 }

@@ -398,6 +398,9 @@ def whoever_signs_sees_all_of_it():
     sijil("bob", "policy", "declassify", "HOST", first["policy"], "acme/one/**", "--reason", first["reason"], "--evidence", grounds, "-o", path + ".1")
     sijil("bob", "policy", "declassify", path + ".1", first["policy"], "acme/two/**", "--reason", first["reason"], "--evidence", grounds, "-o", path + ".2")
     sijil("bob", "policy", "declassify", path + ".2", first["policy"], "acme/two/**", "--reason", first["reason"], "--evidence", "/dev/null", code=1)
+    known, unknown, runs = (sijil("bob", "policy", "declassify", "HOST", one, "acme/one/**", "--reason", "free", "--evidence", grounds, "-o", path + ".3")
+                            for one in (first["policy"], "misspelt", "sijil-run"))
+    assert "The set has no policy misspelt: " in unknown and "has no policy" not in known + runs, (known, unknown, runs)
     with open(path + ".2", encoding="utf-8") as file:
         made = json.load(file)
     assert made["declassified"] == [{**each, "evidence": sijil_test.sha256(b"a letter")} for each in content["declassified"]], made["declassified"]
