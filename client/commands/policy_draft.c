@@ -243,7 +243,8 @@ static struct result check_base(const struct policy_set *set, const struct polic
 static void show_needed(const json_t *answer)
 {
     const char *change = json_text_of(answer, "change");
-    const bool is_more = change != NULL && strcmp(change, "loosens") == 0 && number_of(answer, "needed") > 1;
+    const bool is_more = change != NULL && strcmp(change, "loosens") == 0 && number_of(answer, "needed") > 1 &&
+                         !json_is_true(json_object_get(answer, "changes_root")); /* then the numbers decide */
     char why[CELL_MAX];
 
     cell_text(json_object_get(answer, "why"), why);
