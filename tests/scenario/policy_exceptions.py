@@ -106,7 +106,8 @@ def a_person_asks_lists_and_revokes():
         file.write("please")
     words = ["policy", "exception", "request", "HOST", "main/leave", "house", "--op", "read", "--target", target(), "--digest", state["small"], "--digest", state["manifest"], "--uses", "4",
              "--until", utc(time.time() + 86400), "--evidence", "letter=" + letter, "--approver", "carol", "--id", "visit-1"]
-    assert "lift nothing" in sijil("bob", *words, "--approver", "bob", code=2)
+    said = sijil("bob", *words, "--approver", "bob", code=2)
+    assert "lift nothing: its type lifts HOUSE for at most 30 days, with 2 approvers other than you and the evidence letter" in said, said
     name = sijil("bob", *words, "--approver", f"{world['server'].people.url} dana", "--json")["name"]
     said = sijil("carol", "policy", "exception", "approve", "HOST", name, "--key", keys["carol"].path)
     assert "+ exception" in said and "LOOSENS" in said and '"sub":"dana"' in said, said
