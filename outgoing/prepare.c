@@ -1,6 +1,7 @@
 /* Sets every option of libcurl. Otherwise libcurl's defaults, the environment or a peer would decide it. */
 #include <assert.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/fault.h"
 #include "outgoing/call_priv.h"
@@ -131,6 +132,16 @@ static struct result add_line(struct exchange *exchange, const char *name, const
     return SUCCESS;
 }
 
+/* libcurl would call each body a form. */
+static struct result add_no_type(struct exchange *exchange)
+{
+    const struct outgoing_request *request = exchange->request;
+
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strcasecmp(request->headers[i].name, "Content-Type") == 0) return SUCCESS;
+    return add_line(exchange, "Content-Type", "");
+}
+
 void outgoing_free_lines(struct curl_slist *lines)
 {
     for (struct curl_slist *line = lines; line != NULL; line = line->next) explicit_bzero(line->data, strlen(line->data));
@@ -153,6 +164,7 @@ struct result outgoing_prepare(struct exchange *exchange)
     TRY(add_line(exchange, "Expect", "")); /* waiting for "100 Continue" would cost a round trip */
     for (size_t i = 0; i < request->header_count; i++)
         TRY(add_line(exchange, request->headers[i].name, request->headers[i].value));
+    if (request->with_body) TRY(add_no_type(exchange));
     (void)curl_easy_setopt(curl, CURLOPT_HTTPHEADER, exchange->lines);
     return SUCCESS;
 }

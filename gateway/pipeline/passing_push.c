@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/passing_priv.h"
@@ -15,7 +16,7 @@
 
 #define RING_SIZE    ((size_t)1 << 20)
 #define ANSWER_MAX   ((size_t)5 << 20) /* a page of referrers; else an error, or nothing */
-#define ANSWERS_MAX  24                /* headers of the answer: a pushed index has twelve tags */
+#define ANSWERS_MAX  25                /* headers of the answer: a pushed index has twelve tags */
 #define TEXTS_SIZE   8192
 #define CONNECT_S    5
 #define SILENCE_S    60
@@ -67,6 +68,7 @@ static const char *name_of(struct bytes line, size_t *length_out)
                                         "Warning",
                                         "Retry-After",
                                         "Content-Type",
+                                        "Content-Length",
                                         "Content-Range"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -112,17 +114,34 @@ static bool knows(void *context, struct bytes pem)
     return passing_way_knows(&push->way, pem);
 }
 
+/* What is about the body, of which this gateway makes the header itself. */
+static const char *of_body(const struct push *push, const char *name)
+{
+    for (size_t i = 0; i < push->header_count; i++)
+        if (strcmp(push->headers[i].name, name) == 0) return push->headers[i].value;
+    return NULL;
+}
+
+/* To HEAD: with the length that the body would have. */
+static void answer_head(struct request *request, const struct push *push)
+{
+    const unsigned status = (unsigned)push->outcome.status;
+    const char *length = of_body(push, "Content-Length");
+    struct response_source described = {0}; /* HEAD never reads it */
+
+    if (length == NULL || !text_to_u64(bytes_of_text(length), ANSWER_MAX, &described.length)) response_empty(request, status);
+    else response_from_source(request, status, of_body(push, "Content-Type"), &described);
+}
+
 static void answer(struct request *request, struct push *push)
 {
     const unsigned status = (unsigned)push->outcome.status;
-    const char *type = NULL;
 
+    if (request->method == METHOD_HEAD) answer_head(request, push);
+    else if (push->answer.length == 0) response_empty(request, status);
+    else response_buffer(request, status, of_body(push, "Content-Type"), &push->answer, NULL);
     for (size_t i = 0; i < push->header_count; i++)
-        if (strcmp(push->headers[i].name, "Content-Type") == 0) type = push->headers[i].value;
-    if (push->answer.length == 0) response_empty(request, status);
-    else response_buffer(request, status, type, &push->answer, NULL);
-    for (size_t i = 0; i < push->header_count; i++)
-        if (strcmp(push->headers[i].name, "Content-Type") != 0)
+        if (strcmp(push->headers[i].name, "Content-Type") != 0 && strcmp(push->headers[i].name, "Content-Length") != 0)
             response_header(request, push->headers[i].name, "%s", push->headers[i].value);
     metric_add(&metrics_gateway[METRIC_PASSED], 1);
 }

@@ -191,6 +191,10 @@ def a_push_goes_through_any_gateway_into_its_region():
     referring = json.dumps({**json.loads(manifest), "subject": {"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": sha256(manifest), "size": len(manifest)}}).encode()
     assert at(MAIN).put_manifest(sha256(referring), referring)["OCI-Subject"] == sha256(manifest)
     assert [one["digest"] for one in at(MAIN).call("GET", "referrers/" + sha256(manifest)).json["manifests"]] == [sha256(referring)]
+    listed, head = at(MAIN).call("GET", "referrers/" + sha256(manifest)), at(MAIN).call("HEAD", "referrers/" + sha256(manifest))
+    assert (head.status, head.body) == (200, b"") and [head[name] == listed[name] for name in ("Content-Length", "Content-Type")] == [True, True], (head["Content-Length"], head["Content-Type"])
+    untyped = at(MAIN).call("PUT", "manifests/untyped", manifest)  # as curl -T
+    assert untyped.status == 201, (untyped.status, untyped.body)
     tag = "SELECT DISTINCT region_id FROM blob JOIN project USING (project_id) WHERE name = 'dc9'"
     assert ask(tag) == KEYED, "a blob lies elsewhere: " + ask(tag)
     wait_until(lambda: len(entries("upload.begin", "main/dc9", limit=200)) >= len(begun) + 6, 30, "not both gateways have recorded what was begun")
