@@ -3,14 +3,18 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
+#include "gateway/http/hosts.h"
 #include "gateway/oci/oci_priv.h"
 #include "gateway/pipeline/resolve.h"
 #include "policy/decider/decider.h"
 #include "policy/decider/region_state.h"
 #include "registry/names/reference.h"
+#include "registry/registry.h"
 #include "registry/stored_blob.h"
+#include "storage/lookup.h"
 
 /* Who may label the repository answers for what others keep there. The token of a push can't name that right, so the roles of its owner count. */
 static bool may_label(const struct request *request, const struct resource *where)
@@ -100,32 +104,64 @@ static void add(struct lineage *lineage, const char *name)
     lineage->names[lineage->count++] = name;
 }
 
+/* A name with a slip in it would lose the label. */
+static struct result is_there(const struct request *request, struct pg *pg, const char *name, bool *is_there_out,
+                              struct error *err)
+{
+    const uint64_t version = decider_names_version(request->gateway->decider);
+    struct resource where = {.kind = RESOURCE_REPOSITORY};
+
+    (void)snprintf(where.name, sizeof where.name, "%s", name);
+    resolve_name(request, &where);
+    TRY(registry_resolve(request->gateway->registry, lookup_of(pg), version, &where, err));
+    *is_there_out = !uuid_is_nil(&where.repository);
+    return SUCCESS;
+}
+
 /* False, and an answer was made: a base is hidden from the client, or is none. */
-static bool add_bases(struct request *request, const struct manifest *manifest, struct lineage *lineage)
+static struct result add_bases(struct request *request, struct pg *pg, const struct manifest *manifest, struct lineage *lineage,
+                               bool *goes_on_out, struct error *err)
 {
     char message[400];
 
-    for (size_t i = 0; i < manifest->base_count; i++) {
-        if (!may_see(request, manifest->bases[i])) {
+    *goes_on_out = true;
+    for (size_t i = 0; i < manifest->base_count && *goes_on_out; i++) {
+        const char *name = manifest->bases[i];
+        *goes_on_out = may_see(request, name);
+        if (*goes_on_out) TRY(is_there(request, pg, name, goes_on_out, err));
+        if (*goes_on_out) add(lineage, name);
+        else {
             (void)snprintf(message, sizeof message,
                            "the annotation " BASE_ANNOTATION " names %.200s: there is no such repository, or you may not see it",
-                           manifest->bases[i]);
-            (void)oci_refuse(request, 400, "MANIFEST_INVALID", message).ok;
-            return false;
+                           name);
+            TRY(oci_refuse(request, 400, "MANIFEST_INVALID", message));
         }
-        add(lineage, manifest->bases[i]);
     }
-    return true;
+    return SUCCESS;
 }
 
-/* "HOST/organisation/project/name[:tag][@digest]", if the host is the one that the client calls. Builders write the names of all registries. */
+/* Whether it is the name that the client calls, or another one of this registry. */
+static bool is_own_host(const struct request *request, const char *host)
+{
+    const struct settings *settings = request->gateway->settings;
+    const struct hosts hosts = {settings->public_url, settings->allowed_hosts};
+    const char *called = request_header(request, "Host");
+    char url[HOSTS_URL_SIZE];
+
+    hosts_url(&hosts, host, url);
+    return (called != NULL && strcasecmp(called, host) == 0) || strcasecmp(url + strlen("https://"), host) == 0;
+}
+
+/* "HOST/organisation/project/name[:tag][@digest]". Builders write the names of all registries. */
 static void add_oci_base(const struct request *request, const struct manifest *manifest, struct lineage *lineage)
 {
-    const char *host = request_header(request, "Host"), *name = manifest->oci_base;
-    const size_t length = host == NULL ? 0 : strlen(host);
+    const char *name = manifest->oci_base, *slash = name == NULL ? NULL : strchr(name, '/');
+    char host[CONFIG_TEXT_SIZE];
 
-    if (name == NULL || length == 0 || strncmp(name, host, length) != 0 || name[length] != '/') return;
-    name += length + 1;
+    if (slash == NULL || (size_t)(slash - name) >= sizeof host) return;
+    (void)snprintf(host, sizeof host, "%.*s", (int)(slash - name), name);
+    if (!is_own_host(request, host)) return;
+    name = slash + 1;
     if (strcspn(name, ":@") >= sizeof lineage->oci_base) return;
     (void)snprintf(lineage->oci_base, sizeof lineage->oci_base, "%.*s", (int)strcspn(name, ":@"), name);
     if (may_see(request, lineage->oci_base)) add(lineage, lineage->oci_base);
@@ -212,7 +248,8 @@ struct result manifest_labelling_find(struct request *request, struct pg *pg, st
     *goes_on_out = false;
     if (lineage == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a push");
     lineage->count = 0;
-    if (!add_bases(request, push->manifest, lineage)) return SUCCESS;
+    TRY(add_bases(request, pg, push->manifest, lineage, goes_on_out, err));
+    if (!*goes_on_out) return SUCCESS;
     add_oci_base(request, push->manifest, lineage);
     TRY(add_subject(request, pg, push->manifest, lineage, err));
     *goes_on_out = push->manifest->label == NULL && lineage->count == 0;

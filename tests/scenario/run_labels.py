@@ -235,16 +235,21 @@ def labels_travel_along_the_lineage():
                           ("own", {"annotations": {"sijil.base": f"{PROJECT}/made/own"}})):
         push(f"{PROJECT}/made/{name}", {"weights.bin": b"made of something else"}, **members)
         assert labels(f"{PROJECT}/made/{name}") == "", name
+    there = place(f"{PROJECT}/made/alias")
+    there.push_blob(b"through another name of the registry")
+    answer = there.call("PUT", "manifests/v1", there.manifest(b"through another name of the registry", annotations={oci: f"{host}/{PATIENTS}:latest"}),
+                        {"Content-Type": subject["mediaType"], "Host": "alias.example"})
+    assert answer.status == 201 and json.loads(labels(f"{PROJECT}/made/alias"))["subjects"] == ["health"], (answer.status, answer.body)
     server.client(server.admin).api("POST", "/projects", {"organisation": "main", "name": "hidden", "label": {"subjects": ["health"]}})
     hidden = server.client(make_robot(server, "hider", "publisher", "main/hidden")).repository("main/hidden/real")
     hidden.push_blob(b"bytes")
     assert hidden.put_manifest("v1", hidden.manifest(b"bytes")).status == 201
     there, answers = place(PROJECT + "/made/curious"), []
     there.push_blob(b"curious")
-    for name in ("main/hidden/real", "main/hidden/none"):
+    for name in ("main/hidden/real", "main/hidden/none", PROJECT + "/none"):
         answer = there.put_manifest("v1", there.manifest(b"curious", annotations={"sijil.base": name}))
         answers.append((answer.status, answer.body.replace(name.encode(), b"")))
-    assert answers[0] == answers[1] and answers[0][0] == 400, answers
+    assert answers[0] == answers[1] == answers[2] and answers[0][0] == 400, answers
 
 
 def a_mount_carries_the_label():
