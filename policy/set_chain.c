@@ -240,10 +240,11 @@ void set_chain_end(const struct set_chain *chain, struct set_chain_end *end_out)
 struct result set_chain_text(const struct set_chain_end *end, struct buffer *text, struct error *err)
 {
     const struct set_signers *signers = &end->signers;
-    const unsigned needed = signers->needed > signers->demanded ? signers->needed : signers->demanded;
+    unsigned persons, needed;
 
-    TRY(buffer_format(text, err, "%u %s signed this set, and at most %u must%s. ", signers->persons,
-                      signers->persons == 1 ? "person has" : "persons have", needed,
+    set_signers_shown(signers, &persons, &needed);
+    TRY(buffer_format(text, err, "%u %s signed this set, and at most %u must%s. ", persons,
+                      persons == 1 ? "person has" : "persons have", needed,
                       signers->has_root ? "; the root's key is among them" : ""));
     if (end->terms.root > 1)
         TRY(buffer_format(text, err, "From it on %u sign a set, and %u change that. ", end->terms.policies, end->terms.root));

@@ -15,12 +15,14 @@
 static struct result note_signers(const struct set_chain *chain, json_t *row, struct error *err)
 {
     struct set_chain_end end;
+    unsigned persons, needed;
     struct buffer OWNED_BUFFER text = BUFFER(64);
 
     set_chain_end(chain, &end);
     const char *digest = json_text_of(row, "digest");
     if (end.set == NULL || digest == NULL || strcmp(digest, policy_set_digest(end.set)) != 0) return SUCCESS;
-    TRY(buffer_format(&text, err, "%u of %u", end.signers.persons, end.signers.needed));
+    set_signers_shown(&end.signers, &persons, &needed);
+    TRY(buffer_format(&text, err, "%u of %u", persons, needed));
     return json_object_set_new(row, "signed", json_string(buffer_text(&text))) == 0 ? SUCCESS : api_no_memory(err);
 }
 

@@ -193,6 +193,14 @@ struct result set_count_signers(const struct document *document, const struct do
     return SUCCESS;
 }
 
+void set_signers_shown(const struct set_signers *signers, unsigned *persons_out, unsigned *needed_out)
+{
+    const bool changes = signers->demanded > 0;
+
+    *persons_out = changes && signers->others < signers->persons ? signers->others : signers->persons;
+    *needed_out = signers->demanded > signers->needed ? signers->demanded : signers->needed;
+}
+
 /* As long as the root is one, it is its key: no approver takes its place. */
 bool set_is_signed_enough(const struct set_signers *signers, const struct document_trust *trust)
 {

@@ -40,6 +40,8 @@ struct set_signers {
 /** ERROR_INVALID, ERROR_NO_MEMORY. */
 RESULT set_count_signers(const struct document *document, const struct document_trust *trust, struct set_signers *signers_out,
                          struct error *err);
+/** Both terms in one: how many must sign, and how many have, as people read it. */
+void set_signers_shown(const struct set_signers *signers, unsigned *persons_out, unsigned *needed_out);
 /** Whether these are enough, which document_check() asks, too. */
 bool set_is_signed_enough(const struct set_signers *signers, const struct document_trust *trust);
 

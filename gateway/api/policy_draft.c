@@ -155,8 +155,8 @@ static struct result describe(const struct request *request, const struct policy
     const json_t *set = draft.document->json, *approval = json_object_get(set, "approval");
     const struct set_signers *counted = &draft.signers;
     const bool changes = counted->demanded > 0;
-    const unsigned needed = counted->demanded > counted->needed ? counted->demanded : counted->needed;
-    const unsigned persons = changes && counted->others < counted->persons ? counted->others : counted->persons;
+    unsigned persons, needed;
+    set_signers_shown(counted, &persons, &needed);
     TRY(list_signers(request, &draft, trust, signers, err));
     TRY(policy_missing_approvers(request, row->payload, draft.document, trust, missing, err));
     json_t *value = json_pack("{s:s, s:O, s:O, s:O, s:O, s:O*, s:O*, s:O*, s:s, s:O, s:i, s:i, s:O, s:s, s:s*, s:s, s:b}", "name",

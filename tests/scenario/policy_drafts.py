@@ -206,6 +206,7 @@ def everybody_counts_the_signatures_again():
         assert "Checked from the root's key on: 3 persons have signed this set" in shown, shown
     history = sijil("bob", "policy", "history", "HOST", "--root", root, "--json")
     assert history[-1]["in_force"] and history[-1]["signed"] == "3 of 3" and any(one.get("signed") == "2 of 2" for one in history), history
+    assert [one["signed"] for one in history if one.get("comment") == "three persons"] == ["3 of 3"], history  # one had to, and three after it: the set says so
     events = os.path.join(folder.name, "events")
     with open(events, "w", encoding="utf-8") as file:
         last = server.client(server.admin).api("GET", "/audit/events?order=descending&limit=1&action=policy.read")["events"][0]["seq"]
