@@ -14,13 +14,14 @@
 #define POLICY_DIFFERENCES_MAX   4096      /* in one list; POLICY_DOUBT stands for the rest */
 
 /* constant, name in JSON, whether it loosens */
-#define POLICY_CHANGES(X)                                                                                                      \
-    X(POLICY_NEWLY_ALLOWED, "newly-allowed", true)                                                                             \
-    X(POLICY_DUTY_FALLS, "duty-falls", true)               /* both allow, and the new set demands less: a shorter retention */ \
-    X(POLICY_DECLASSIFIED, "declassified", true)           /* labels that stayed from earlier sets lose their effect */        \
-    X(POLICY_TYPE_WIDENED, "exception-type-widened", true) /* exceptions may lift what none could lift before */               \
-    X(POLICY_DOUBT, "doubt", true)                         /* the analysis did not finish: see `detail` */                     \
-    X(POLICY_NEWLY_DENIED, "newly-denied", false)                                                                              \
+#define POLICY_CHANGES(X)                                                                                                       \
+    X(POLICY_NEWLY_ALLOWED, "newly-allowed", true)                                                                              \
+    X(POLICY_DUTY_FALLS, "duty-falls", true)               /* both allow, and the new set demands less: a shorter retention */  \
+    X(POLICY_DECLASSIFIED, "declassified", true)           /* labels that stayed from earlier sets lose their effect */         \
+    X(POLICY_TYPE_WIDENED, "exception-type-widened", true) /* exceptions may lift what none could lift before */                \
+    X(POLICY_RECORD_DEMANDS_LESS, "record-demands-less", true) /* of a region: another store, place of keys or site would do */ \
+    X(POLICY_DOUBT, "doubt", true)                             /* the analysis did not finish: see `detail` */                  \
+    X(POLICY_NEWLY_DENIED, "newly-denied", false)                                                                               \
     X(POLICY_DUTY_RISES, "duty-rises", false)
 enum policy_change {
 #define X(constant, name, loosens) constant,
@@ -30,7 +31,7 @@ enum policy_change {
 
 /**
  * One difference. Texts are "" if there is nothing to say, never NULL, and live as long as the comparison.
- * `witness` is NULL for changes that documents alone show (POLICY_DECLASSIFIED, POLICY_TYPE_WIDENED, POLICY_DOUBT). Else:
+ * `witness` is NULL for changes that documents alone show (POLICY_DECLASSIFIED, POLICY_TYPE_WIDENED, POLICY_RECORD_DEMANDS_LESS, POLICY_DOUBT). Else:
  * {"op", "scope", "label": the content's own label or null, "target_id", "now", "old": facts, "new": facts}. Both facts have
  * the form that policy_facts_read() takes; they differ in the effective label and, if the catalogue differs, in the target.
  */

@@ -1,4 +1,6 @@
-/* Loosenings that no facts of today show: what exceptions could lift tomorrow, and labels from earlier sets that lose their effect. */
+/* Loosenings that no facts of today show: what exceptions could lift tomorrow, labels from earlier sets that lose their effect, and what records
+ * of regions demand. */
+#include <stdio.h>
 #include <string.h>
 
 #include "policy/compare_priv.h"
@@ -87,6 +89,84 @@ static struct result compare_declassified(struct policy_comparison *comparison, 
     return SUCCESS;
 }
 
+/* ---- records of regions ---- */
+
+/* A region that both sets have. */
+struct record_pair {
+    struct policy_comparison *comparison;
+    const struct policy_compared *compared;
+    const struct set_region *old, *new;
+};
+
+static struct result demands_less(const struct record_pair *pair, const char *what, const char *name, struct error *err)
+{
+    char detail[128];
+
+    (void)snprintf(detail, sizeof detail, "%s%.80s", what, name);
+    const struct policy_difference difference = {.change = POLICY_RECORD_DEMANDS_LESS,
+                                                 .operations = (1U << OP_COUNT) - 1,
+                                                 .target_id = pair->new->id,
+                                                 .from_us = pair->compared->now_us,
+                                                 .detail = detail};
+    return comparison_add(pair->comparison, &difference, NULL, err);
+}
+
+/* What was demanded of the store is demanded no more, or something else is. */
+static struct result compare_store(const struct record_pair *pair, struct error *err)
+{
+    json_t *old_store = json_object_get(pair->old->record, "store");
+    const json_t *new_store = json_object_get(pair->new->record, "store");
+    const char *name = NULL;
+    json_t *value = NULL;
+
+    json_object_foreach (old_store, name, value)
+        if (json_equal(json_object_get(new_store, name), value) != 1)
+            TRY(demands_less(pair, "the store may have another ", name, err));
+    return SUCCESS;
+}
+
+static struct result compare_keyd(const struct record_pair *pair, struct error *err)
+{
+    const char *old = json_text_of(pair->old->record, "keyd"), *new = json_text_of(pair->new->record, "keyd");
+
+    if (old == NULL || (new != NULL &&strcmp(old, new) == 0)) return SUCCESS;
+    return demands_less(pair, "the keys may be with another sijil-keyd", "", err);
+}
+
+static bool is_one_site(const struct set_region *one, const struct set_region *other)
+{
+    const char *site = json_text_of(one->record, "site"), *other_site = json_text_of(other->record, "site");
+
+    return strcmp(site == NULL ? one->id : site, other_site == NULL ? other->id : other_site) == 0;
+}
+
+/* Copies that counted as one site count as two: "min_sites" is met with less. */
+static struct result compare_sites(const struct record_pair *pair, struct error *err)
+{
+    const struct policy_set *old_set = pair->compared->old_set;
+
+    for (size_t i = 0; i < old_set->region_count && strcmp(old_set->regions[i].id, pair->old->id) < 0; i++) {
+        const struct set_region *other = &old_set->regions[i], *later = set_region(pair->compared->new_set, other->id);
+        if (later != NULL && is_one_site(pair->old, other) && !is_one_site(pair->new, later))
+            TRY(demands_less(pair, "it is no more one site with ", other->id, err));
+    }
+    return SUCCESS;
+}
+
+static struct result compare_records(struct policy_comparison *comparison, const struct policy_compared *compared,
+                                     struct error *err)
+{
+    for (size_t i = 0; i < compared->old_set->region_count; i++) {
+        const struct set_region *old = &compared->old_set->regions[i], *new = set_region(compared->new_set, old->id);
+        const struct record_pair pair = {comparison, compared, old, new};
+        if (new == NULL) continue;
+        TRY(compare_store(&pair, err));
+        TRY(compare_keyd(&pair, err));
+        TRY(compare_sites(&pair, err));
+    }
+    return SUCCESS;
+}
+
 struct result compare_documents(struct policy_comparison *comparison, const struct policy_compared *compared, struct error *err)
 {
     const struct policy_set *new_set = compared->new_set;
@@ -95,7 +175,7 @@ struct result compare_documents(struct policy_comparison *comparison, const stru
         TRY(compare_types(comparison, compared, new_set->documents->documents[i], err));
     for (size_t i = 0; i < new_set->declassified_count; i++)
         TRY(compare_declassified(comparison, compared, &new_set->declassified[i], err));
-    return SUCCESS;
+    return compare_records(comparison, compared, err);
 }
 
 /* ---- evidence ---- */

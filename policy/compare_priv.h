@@ -19,5 +19,5 @@ RESULT comparison_add(struct policy_comparison *comparison, const struct policy_
 RESULT comparison_doubt(struct policy_comparison *comparison, const char *why, int64_t now_us, struct error *err);
 /** By change, then by rules, name and target. */
 void comparison_sort(struct policy_comparison *comparison);
-/** compare_documents.c: what exception types and declassifications show without any facts. */
+/** compare_documents.c: what exception types, declassifications and records of regions show without any facts. */
 RESULT compare_documents(struct policy_comparison *comparison, const struct policy_compared *compared, struct error *err);

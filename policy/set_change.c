@@ -170,9 +170,13 @@ static struct result compare(const struct policy_succession *succession, const c
     OWNED(policy_comparison) *comparison = NULL;
 
     TRY(policy_compare(&compared, &comparison, err));
-    if (!policy_comparison_is_loosening(comparison)) return SUCCESS;
-    found->change = SET_LOOSENS;
-    tell(policy_comparison_at(comparison, 0), found);
+    for (size_t i = 0; i < policy_comparison_count(comparison) && found->change != SET_LOOSENS; i++) {
+        const struct policy_difference *difference = policy_comparison_at(comparison, i);
+        const bool was_no_loosening = succession->was_pinned && difference->change == POLICY_RECORD_DEMANDS_LESS;
+        if (!policy_change_loosens(difference->change) || was_no_loosening) continue;
+        found->change = SET_LOOSENS;
+        tell(difference, found);
+    }
     return SUCCESS;
 }
 
@@ -224,7 +228,7 @@ static struct result read_base(const struct set_change_query *query, struct poli
     return SUCCESS;
 }
 
-static struct result change_of(const struct set_change_query *query, bool asks_for_evidence, struct set_change_found *found_out,
+static struct result change_of(const struct set_change_query *query, bool was_pinned, struct set_change_found *found_out,
                                struct error *err)
 {
     OWNED(policy_set) *base = NULL;
@@ -232,8 +236,8 @@ static struct result change_of(const struct set_change_query *query, bool asks_f
 
     TRY(read_base(query, &base, err));
     TRY(policy_set_compile(query->payload, &next, err));
-    if (asks_for_evidence) TRY(policy_set_check_evidence(next, base, err));
-    const struct policy_succession succession = {base, next, query->unused, query->now_ms};
+    if (!was_pinned) TRY(policy_set_check_evidence(next, base, err));
+    const struct policy_succession succession = {base, next, query->unused, query->now_ms, was_pinned};
     struct set_change_found found = {.change = SET_LOOSENS};
     if (!query->is_about_exceptions) TRY(policy_succession_judge(&succession, &found, err));
     policy_set_kept_exceptions(base, next, found.kept);
@@ -243,11 +247,11 @@ static struct result change_of(const struct set_change_query *query, bool asks_f
 
 struct result policy_set_change(const struct set_change_query *query, struct set_change_found *found_out, struct error *err)
 {
-    return change_of(query, false, found_out, err);
+    return change_of(query, true, found_out, err);
 }
 
 struct result policy_set_change_to_pin(const struct set_change_query *query, struct set_change_found *found_out,
                                        struct error *err)
 {
-    return change_of(query, true, found_out, err);
+    return change_of(query, false, found_out, err);
 }

@@ -9,11 +9,12 @@
 
 #define SET_CHANGE_STEPS_MAX 20000000 /* of the solver: a second. Past it there is doubt, which counts as a loosening */
 
-/** A set_change_check(): compares the new set with the base, by analysis (policy/compare.h). */
+/** A set_change_check() for a set that was pinned: compares it with the base, by analysis (policy/compare.h), by the rules that each version had. */
 RESULT policy_set_change(const struct set_change_query *query, struct set_change_found *found_out, struct error *err);
 
 /**
- * The same for a set that is to be pinned. ERROR_INVALID: it declassifies something new without evidence, which sets of before this rule did, too.
+ * The same for a set that is to be pinned. A record of a region that demands less is a loosening then. ERROR_INVALID: it declassifies something new
+ * without evidence. Sets of before these two rules did both.
  */
 RESULT policy_set_change_to_pin(const struct set_change_query *query, struct set_change_found *found_out, struct error *err);
 
@@ -22,6 +23,7 @@ struct policy_succession {
     const struct policy_set *base, *next;
     uint64_t unused;
     int64_t now_ms;
+    bool was_pinned;
 };
 /** A bit for each exception of `next`, in the order of the signed document, that `base` has, too; NULL: there is no set before. */
 void policy_set_kept_exceptions(const struct policy_set *base, const struct policy_set *next,

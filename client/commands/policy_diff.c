@@ -100,6 +100,7 @@ static void print_reasons(const struct policy_difference *difference, const stru
     case POLICY_DUTY_RISES: print_rule("now demanded by", new, difference->new_policy, difference->new_rule); break;
     case POLICY_TYPE_WIDENED: print_rule("exception type", new, difference->new_policy, difference->new_rule); break;
     case POLICY_DECLASSIFIED: (void)printf("    labels under %s\n", difference->new_policy); break;
+    case POLICY_RECORD_DEMANDS_LESS:
     case POLICY_DOUBT: break;
     }
     print_named("    ", difference->detail, "\n");

@@ -130,7 +130,7 @@ static bool is_in_force(const struct keyd_identity *identity, const struct polic
 static struct result judge_change(const struct policy_set_question *question, const struct document *document,
                                   struct document_trust *trust, struct error *err)
 {
-    struct set_judging judging = {.check = policy_set_change, .pinned.epoch = question->identity->policy_epoch};
+    struct set_judging judging = {.check = policy_set_change_to_pin, .pinned.epoch = question->identity->policy_epoch};
     bool is_asked = false;
 
     if (document_root_is_one(trust) && set_exception_count(document) == 0) return SUCCESS;
