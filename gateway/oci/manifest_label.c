@@ -104,13 +104,15 @@ static void add(struct lineage *lineage, const char *name)
     lineage->names[lineage->count++] = name;
 }
 
-/* A name with a slip in it would lose the label. */
+/* A name with a slip in it would lose the label. It is looked up for those alone that may see it. */
 static struct result is_there(const struct request *request, struct pg *pg, const char *name, bool *is_there_out,
                               struct error *err)
 {
     const uint64_t version = decider_names_version(request->gateway->decider);
     struct resource where = {.kind = RESOURCE_REPOSITORY};
 
+    *is_there_out = strcmp(name, request->name) == 0;
+    if (*is_there_out || !may_see(request, name)) return SUCCESS;
     (void)snprintf(where.name, sizeof where.name, "%s", name);
     resolve_name(request, &where);
     TRY(registry_resolve(request->gateway->registry, lookup_of(pg), version, &where, err));
@@ -127,8 +129,7 @@ static struct result add_bases(struct request *request, struct pg *pg, const str
     *goes_on_out = true;
     for (size_t i = 0; i < manifest->base_count && *goes_on_out; i++) {
         const char *name = manifest->bases[i];
-        *goes_on_out = may_see(request, name);
-        if (*goes_on_out) TRY(is_there(request, pg, name, goes_on_out, err));
+        TRY(is_there(request, pg, name, goes_on_out, err));
         if (*goes_on_out) add(lineage, name);
         else {
             (void)snprintf(message, sizeof message,

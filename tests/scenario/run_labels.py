@@ -246,7 +246,7 @@ def labels_travel_along_the_lineage():
     assert hidden.put_manifest("v1", hidden.manifest(b"bytes")).status == 201
     there, answers = place(PROJECT + "/made/curious"), []
     there.push_blob(b"curious")
-    for name in ("main/hidden/real", "main/hidden/none", PROJECT + "/none"):
+    for name in ("main/hidden/real", "main/hidden/none", PATIENTS + "s"):
         answer = there.put_manifest("v1", there.manifest(b"curious", annotations={"sijil.base": name}))
         answers.append((answer.status, answer.body.replace(name.encode(), b"")))
     assert answers[0] == answers[1] == answers[2] and answers[0][0] == 400, answers
