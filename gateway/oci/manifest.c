@@ -117,13 +117,13 @@ static struct condition_on_manifest condition_of(const struct request *request)
                                           .request = request};
 }
 
-/* Only callers with the right to look learn which manifest the reference names. Others get a text that does not say it. */
-static struct result refuse_condition(struct request *request, const struct error *err)
+/* Only callers with the right to look learn which manifest the reference names, and which size something has. Others get a text that does not say it. */
+static struct result refuse(struct request *request, unsigned status, const char *code, const struct error *err)
 {
     struct action_pair look = {.action = ACTION_MANIFEST_STAT, .resource = *oci_where(request)};
-    const bool may_look = oci_may(request, &look, 1);
+    const char *blind = status == 412 ? "If-Match or If-None-Match does not hold" : "a stated size or media type is wrong";
 
-    return oci_refuse(request, 412, "PRECONDITION_FAILED", may_look ? err->message : "If-Match or If-None-Match does not hold");
+    return oci_refuse(request, status, code, oci_may(request, &look, 1) ? err->message : blind);
 }
 
 static void answer(struct request *request, struct stored_manifest *manifest)
@@ -267,10 +267,10 @@ static struct result refuse_push(struct request *request, const struct manifest_
 {
     struct error unrecorded = {0};
 
-    if (push->condition->has_failed) return refuse_condition(request, err);
+    if (push->condition->has_failed) return refuse(request, 412, "PRECONDITION_FAILED", err);
     if (push->is_label_refused && !manifest_shred(request, push->manifest, LABEL_IS_REFUSED, &unrecorded).ok)
         return failure(err, unrecorded.kind, "%s", unrecorded.message);
-    if (push->is_wrong) return oci_refuse(request, 400, "MANIFEST_INVALID", err->message);
+    if (push->is_wrong) return refuse(request, 400, "MANIFEST_INVALID", err);
     if (err->kind != ERROR_NOT_FOUND || push->missing[0] == '\0') return oci_fail(request, "NAME_UNKNOWN", err);
     OWNED_JSON detail = json_pack("{s:s}", "digest", push->missing);
     response_oci_error(request, 400, "MANIFEST_BLOB_UNKNOWN", err->message, detail);
@@ -412,7 +412,7 @@ static struct result delete (struct request *request, struct pg *pg, struct erro
         deletion.tag.condition = &condition.condition;
     }
     const struct result result = request_record(request, change, err);
-    if (!result.ok && condition.condition.has_failed) return refuse_condition(request, err);
+    if (!result.ok && condition.condition.has_failed) return refuse(request, 412, "PRECONDITION_FAILED", err);
     if (!result.ok) return oci_fail_to_delete(request, "MANIFEST_UNKNOWN", err);
     response_empty(request, 202);
     return SUCCESS;

@@ -98,6 +98,8 @@ def names_are_as_secret_as_content():
             assert answer.status == expected and answer["Docker-Content-Digest"] is None, (path, answer.status)
             assert place.call("GET", path).status == 403
         assert here.call("HEAD", path.replace("patient-x", "none").replace(state["blob"], sha256(b"none"))).status == 404
+    said = here.put_manifest("patient-x", here.manifest(layers=[{"mediaType": "application/octet-stream", "digest": state["blob"], "size": 9999}]))
+    assert said.status == 400 and b"has 6 bytes" not in said.body and b"a stated size or media type is wrong" in said.body, said.body
     for path in ("tags/list", "referrers/" + digest):
         for place in (here, there):
             assert place.call("GET", path).status == 403, path
