@@ -4,12 +4,15 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/terminal_text.h"
+#include "base/text.h"
 #include "client/commands/api_priv.h"
 #include "client/commands/commands_priv.h"
 #include "client/local.h"
 
 #define FILE_MAX  ((size_t)64 << 20)
 #define ROW_MAX   4096 /* bytes of one line */
+#define WHY_SIZE  512
 #define BATCH_MAX 1000 /* as docs/api.md says */
 #define TRIES_MAX 3    /* of a batch whose answer was lost: what was given is there already then */
 
@@ -24,9 +27,12 @@ struct walk {
 static struct result refuse(const struct walk *walk, json_int_t line, json_int_t status, const char *why, struct error *err)
 {
     json_t *row = json_pack("{s:I, s:I, s:s}", "line", line, "status", status, "detail", why == NULL ? "" : why);
+    char shown[WHY_SIZE]; /* text of the registry, or of the file */
 
     if (json_array_append_new(walk->refused, row) != 0) return api_no_memory(err);
-    if (!walk->invocation->json) (void)fprintf(stderr, "line %lld: %s\n", (long long)line, why == NULL ? "refused" : why);
+    (void)text_copy(shown, sizeof shown, why == NULL ? "refused" : why);
+    terminal_sanitize(shown);
+    if (!walk->invocation->json) (void)fprintf(stderr, "line %lld: %s\n", (long long)line, shown);
     return SUCCESS;
 }
 

@@ -144,10 +144,11 @@ class Batches:
         said = json.loads(sijil("admin", "grant", place, "--file", path, "--json").stdout)
         assert said == {"given": 301, "refused": [], "there": 0}, said
         with open(path, "a", encoding="utf-8") as file:
-            file.write("nonsense\n" + json.dumps(subject("file", role="unknown")) + "\n" + json.dumps(subject("file")) + "\n" + json.dumps(subject("x", role="registry-admin", scope="")) + "\n" + "{" + " " * 5000 + "}\n[]")
+            file.write("nonsense\n" + json.dumps(subject("file", role="unknown")) + "\n" + json.dumps(subject("file")) + "\n" + json.dumps(subject("x", role="registry-admin", scope="")) + "\n" + "{" + " " * 5000 + "}\n[]\n" + json.dumps(subject("x", role="no\x1b[2J\u202erole")))
         again = sijil("admin", "grant", place, "--file", path, status=4)
-        assert "301 there already, 5 refused" in again.stderr.replace("1 given, ", "") and "5 of the lines were refused" in again.stderr, again.stderr
-        for line in (304, 305, 307, 308, 309):
+        assert "301 there already, 6 refused" in again.stderr.replace("1 given, ", "") and "6 of the lines were refused" in again.stderr, again.stderr
+        assert "no role called no?[2J" in again.stderr and "\x1b" not in again.stderr and "\u202e" not in again.stderr, again.stderr
+        for line in (304, 305, 307, 308, 309, 310):
             assert f"line {line}: " in again.stderr, again.stderr
         assert self.rows("subject LIKE 'file%'") == 301
         sijil("admin", "grant", place, status=2)
