@@ -58,18 +58,24 @@ static struct result read_external(struct wanted_binding *wanted, struct error *
     return SUCCESS;
 }
 
-/* Finds the robot by id or by name. If it does not exist, its id is nil. The database is asked for one that is not in force here yet. */
+/*
+ * Finds the robot by id or by name. If it does not exist, its id is nil. The database is asked for one that is not in force here yet, and for those of others: else the time would tell which of them exist,
+ * and in a batch a thousand times.
+ */
 static struct result find_robot(const struct request *request, struct lookup *lookup, const struct wanted_binding *wanted,
-                                struct robot_identity *robot_out, struct error *err)
+                                const struct uuid *organisation, struct robot_identity *robot_out, struct error *err)
 {
     struct robot_identity robot = {.id = {{0}}};
     struct error none = {0};
 
-    if (!decider_robot(request->gateway->decider, wanted->robot, &robot.id, &robot.organisation) &&
-        !robot_resolve(lookup, wanted->robot, &robot, &none).ok && none.kind != ERROR_NOT_FOUND)
-        return failure(err, none.kind, "%s", none.message);
-    *robot_out = robot;
-    return SUCCESS;
+    *robot_out = (struct robot_identity){.id = {{0}}};
+    const bool is_known = decider_robot(request->gateway->decider, wanted->robot, &robot.id, &robot.organisation);
+    if (is_known && uuid_equal(&robot.organisation, organisation)) {
+        *robot_out = robot;
+        return SUCCESS;
+    }
+    if (robot_resolve(lookup, wanted->robot, robot_out, &none).ok || none.kind == ERROR_NOT_FOUND) return SUCCESS;
+    return failure(err, none.kind, "%s", none.message);
 }
 
 /* Whether the caller may see the registry's own robots. */
@@ -92,7 +98,7 @@ struct result wanted_binding_robot(const struct request *request, struct lookup 
 
     authz_grant_detail(binding, pair->resource.detail);
     if (binding->kind != PRINCIPAL_ROBOT || !resolve_allows(request, pair)) return SUCCESS;
-    TRY(find_robot(request, lookup, wanted, &robot, err));
+    TRY(find_robot(request, lookup, wanted, &pair->resource.organisation, &robot, err));
     const bool is_here = uuid_is_nil(&robot.organisation) ? sees_registry_robots(request)
                                                           : uuid_equal(&robot.organisation, &pair->resource.organisation);
     if (!is_here) return SUCCESS;
