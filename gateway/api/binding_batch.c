@@ -96,6 +96,7 @@ static struct result prepare(struct batch *batch, struct lookup *lookup, const j
     struct binding_create *create = &batch->creates[at];
     struct wanted_binding wanted;
 
+    TRY(check_acts(request, err)); /* a signed document may demand them while the batch is done */
     TRY(schema_check(&schema_binding_wanted, body, err));
     TRY(wanted_binding_read(body, &wanted, err));
     if (!is_inside(wanted.scope, batch->scope))

@@ -54,23 +54,28 @@ static void take_denial(struct request_part *part, const struct decision *decisi
     if (first != NULL) (void)text_copy(part->rule, sizeof part->rule, first->rule);
 }
 
-/* Above a limit it has no event of its own, and is counted as a request is. */
+/* Above a limit, or while witnesses are waited for, it has no event of its own, and is counted as a request is. */
 static bool is_above(struct exchange *exchange, struct request_part *part)
 {
     const bool is_allowed = decision_verdict(exchange->decision) == VERDICT_ALLOW;
     enum gateway_metric metric = METRIC_REFUSED_DENIED;
     const char *why = DENIED_TOO_OFTEN;
+    unsigned status = 429;
     struct error err = {0};
 
     exchange->shares.is_in_grant_rate = part->is_counted;
-    if (is_allowed && grant_rate_is_exceeded(exchange)) {
+    if (change_waits_for_witnesses(exchange)) {
+        metric = METRIC_REFUSED_WITNESSES;
+        why = WAITS_FOR_WITNESSES;
+        status = 503;
+    } else if (is_allowed && grant_rate_is_exceeded(exchange)) {
         metric = METRIC_REFUSED_RIGHTS;
         why = RIGHTS_TOO_FAST;
     } else if (part->is_counted || budget_allows_denial(exchange)) {
         part->is_counted = true;
         return false;
     }
-    if (budget_count(exchange, metric, &err).ok) refuse(part, 429, why);
+    if (budget_count(exchange, metric, &err).ok) refuse(part, status, why);
     else refuse_for(part, &err);
     return true;
 }
