@@ -19,13 +19,18 @@ void http_stream(struct http_exchange *exchange)
     http_resume(exchange, PHASE_STREAM);
 }
 
+static struct work_pool *receivers_of(const struct http_exchange *exchange)
+{
+    return exchange->receivers == NULL ? exchange->server->options.receivers : exchange->receivers;
+}
+
 /* With the mutex. */
 static void schedule(struct http_exchange *exchange)
 {
     struct transfer *transfer = &exchange->transfer;
 
     if (transfer->is_busy) return;
-    transfer->is_busy = http_submit(exchange, exchange->server->options.receivers, pump);
+    transfer->is_busy = http_submit(exchange, receivers_of(exchange), pump);
     if (!transfer->is_busy) transfer->has_failed = true;
 }
 
@@ -168,8 +173,7 @@ static void pump(struct http_exchange *exchange, void *worker_state)
 {
     enum rest rest = pump_some(exchange, worker_state);
 
-    while (rest == REST_MORE && !http_submit(exchange, exchange->server->options.receivers, pump))
-        rest = pump_some(exchange, worker_state);
+    while (rest == REST_MORE && !http_submit(exchange, receivers_of(exchange), pump)) rest = pump_some(exchange, worker_state);
     if (rest == REST_GONE) exchange_leave(exchange);
     if (rest == REST_END) finish(exchange, worker_state);
 }

@@ -22,6 +22,13 @@ static const struct response_source *source_of(const struct http_exchange *excha
     return exchange->callbacks->answer(exchange)->source;
 }
 
+static struct work_pool *senders_of(const struct http_exchange *exchange)
+{
+    const struct response_source *source = source_of(exchange);
+
+    return source->senders == NULL ? exchange->server->options.senders : source->senders;
+}
+
 static size_t next_block(const struct http_exchange *exchange, const struct response_source *source)
 {
     const uint64_t left = source->length - exchange->transfer.read_bytes;
@@ -106,10 +113,10 @@ static void begin_on_sender(struct http_exchange *exchange, void *worker_state)
 /* True: a sender goes on with the exchange. */
 static bool submit_to_sender(struct http_exchange *exchange, const struct response_source *source)
 {
-    const struct http_options *options = &exchange->server->options;
+    struct work_pool *senders = senders_of(exchange);
 
     if (read_first_cached(exchange, source)) return false;
-    if (work_waiting(options->senders) < options->queue_max && http_submit(exchange, options->senders, begin_on_sender))
+    if (work_waiting(senders) < exchange->server->options.queue_max && http_submit(exchange, senders, begin_on_sender))
         return true;
     refuse_first(exchange);
     return false;
@@ -132,7 +139,8 @@ void http_answer(struct http_exchange *exchange)
 
     if (source != NULL) {
         body_out_begin(exchange);
-        const bool is_usual = atomic_fetch_add(&server->first_reads, 1) < server->options.first_reads_max;
+        const bool is_usual =
+            atomic_fetch_add(&server->first_reads, 1) < server->options.first_reads_max && source->senders == NULL;
         if (is_usual) try_first(exchange, source);
         atomic_fetch_sub(&server->first_reads, 1);
         is_left = !is_usual && submit_to_sender(exchange, source);
@@ -156,7 +164,7 @@ static void schedule(struct http_exchange *exchange)
 
     if (transfer->is_busy || transfer->has_failed || ring_is_full(&transfer->ring)) return;
     if (transfer->read_bytes == transfer->sender_until) return;
-    transfer->is_busy = http_submit(exchange, exchange->server->options.senders, pump);
+    transfer->is_busy = http_submit(exchange, senders_of(exchange), pump);
     if (!transfer->is_busy) transfer->has_failed = true;
 }
 

@@ -177,14 +177,21 @@ static void end_on_worker(struct http_exchange *exchange, void *worker_state)
     end(exchange, worker_state, true);
 }
 
+/* Not the server's senders: a slow disk would block all of them. */
+static struct work_pool *ending(const struct http_exchange *exchange)
+{
+    const struct http_options *options = &exchange->server->options;
+    const struct response *answer = exchange->callbacks->answer(exchange);
+    const struct response_source *source = answer == NULL ? NULL : answer->source;
+
+    if (source == NULL) return exchange->receivers == NULL ? options->receivers : exchange->receivers;
+    return source->senders == NULL ? options->readers : source->senders;
+}
+
 void exchange_leave(struct http_exchange *exchange)
 {
     const struct http_callbacks *callbacks = exchange->callbacks;
-    const struct http_options *options = &exchange->server->options;
-    const struct response *answer = callbacks->answer(exchange);
-    struct work_pool *pool = answer != NULL && answer->source != NULL
-                                 ? options->readers
-                                 : options->receivers; /* not senders: a slow disk would block all of them */
+    struct work_pool *pool = ending(exchange);
 
     if (exchange->end != HTTP_CUT) callbacks->leave(exchange);
     if (callbacks->ends_on_worker(exchange) && http_submit(exchange, pool, end_on_worker)) return;

@@ -64,9 +64,10 @@ struct http_exchange {
     struct http_framing framing;
     enum http_phase phase;
     enum http_body_state body_state;
-    bool is_at_head;            /* an answer can still replace 100 Continue */
-    bool is_refused_by_library; /* libmicrohttpd made the answer itself, as server.c noticed */
-    bool is_right_lost;         /* lost while the body moved: the body was cut off, and no part may be kept */
+    bool is_at_head;             /* an answer can still replace 100 Continue */
+    bool is_refused_by_library;  /* libmicrohttpd made the answer itself, as server.c noticed */
+    struct work_pool *receivers; /* that pass its body on, and end it; NULL: the server's */
+    bool is_right_lost;          /* lost while the body moved: the body was cut off, and no part may be kept */
     uint64_t drained_bytes, body_bytes, sent_bytes;
     struct buffer body; /* gathered */
     struct lease lease; /* of the moving body */

@@ -47,6 +47,7 @@ struct response_source {
     bool (*read_cached)(void *state, uint64_t offset, uint8_t *destination, size_t length);
     /** Called exactly once, on a worker, also if nothing was read (HEAD, or the client went away). May be NULL. */
     void (*close)(void *state);
+    struct work_pool *senders; /* that read it, and close it; NULL: the server's */
 };
 #define RESPONSE_BLOCK_SIZE ((size_t)4 * 65520) /* size of each read but the last: four records of SJB1 */
 

@@ -50,6 +50,8 @@ struct sent_blob {
     struct stored_blob *blob;
     struct passing *passing; /* from another gateway; NULL: from a region of this one */
     uint64_t first;
+    struct passing_part part;
+    bool is_part;
 };
 
 static struct result read_blob(void *state, uint64_t offset, uint8_t *destination, size_t length, struct error *err)
@@ -111,6 +113,32 @@ static bool is_read_elsewhere(const struct request *request)
     return request->method == METHOD_GET && oci_is_passed_on(request, oci_where(request)->region);
 }
 
+static struct result answer_from(struct request *request, const struct sent_blob *sent, const struct response_source *source)
+{
+    const struct passing_part *part = &sent->part;
+
+    response_from_source(request, sent->is_part ? 206 : 200, "application/octet-stream", source);
+    describe(request, request->reference);
+    if (sent->is_part)
+        response_header(request, "Content-Range", "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, part->first,
+                        part->first + part->length - 1, part->size);
+    return SUCCESS;
+}
+
+/* Where it may wait for the other gateway. */
+static struct result answer_elsewhere(struct request *request, struct error *err)
+{
+    struct sent_blob *sent = request->handler_state;
+    struct work_pool *threads = passings_threads(request->gateway->passings);
+    const struct response_source source = {
+        .state = sent, .read = read_passed, .close = close_blob, .length = sent->part.length, .senders = threads};
+
+    const struct result passed = oci_pass_on(request, &sent->part, &sent->passing, err);
+    if (passed.ok && request->response == NULL) return answer_from(request, sent, &source);
+    stored_blob_free(sent->blob);
+    return passed.ok ? SUCCESS : oci_fail(request, "BLOB_UNKNOWN", err);
+}
+
 /* Takes over the blob. */
 static struct result answer(struct request *request, struct stored_blob *blob, struct error *err)
 {
@@ -126,24 +154,16 @@ static struct result answer(struct request *request, struct stored_blob *blob, s
         stored_blob_free(blob);
         return sent == NULL ? failure(err, ERROR_NO_MEMORY, "no memory for an answer") : refuse_range(request, size);
     }
-    *sent = (struct sent_blob){.blob = blob, .first = kind == RANGE_PART ? range.first : 0};
-    const struct passing_part part = {sent->first, kind == RANGE_PART ? range.last - range.first + 1 : size, size};
-    const bool is_passed_on = is_read_elsewhere(request);
-    const bool is_failed = is_passed_on && !oci_pass_on(request, &part, &sent->passing, err).ok;
-    if (is_failed || request->response != NULL) {
-        stored_blob_free(blob);
-        return is_failed ? oci_fail(request, "BLOB_UNKNOWN", err) : SUCCESS;
+    *sent = (struct sent_blob){.blob = blob, .first = kind == RANGE_PART ? range.first : 0, .is_part = kind == RANGE_PART};
+    sent->part = (struct passing_part){sent->first, kind == RANGE_PART ? range.last - range.first + 1 : size, size};
+    if (is_read_elsewhere(request)) {
+        request->handler_state = sent;
+        request->rest = answer_elsewhere;
+        return SUCCESS;
     }
-    const struct response_source source = {.state = sent,
-                                           .read = is_passed_on ? read_passed : read_blob,
-                                           .read_cached = is_passed_on ? NULL : read_blob_cached,
-                                           .close = close_blob,
-                                           .length = part.length};
-    response_from_source(request, kind == RANGE_PART ? 206 : 200, "application/octet-stream", &source);
-    describe(request, request->reference);
-    if (kind == RANGE_PART)
-        response_header(request, "Content-Range", "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, range.first, range.last, size);
-    return SUCCESS;
+    const struct response_source source = {
+        .state = sent, .read = read_blob, .read_cached = read_blob_cached, .close = close_blob, .length = sent->part.length};
+    return answer_from(request, sent, &source);
 }
 
 /* Of a run that continues from a checkpoint: the blob is held, so nobody else finds it. */
@@ -195,7 +215,8 @@ static bool fast_path(struct request *request)
     OWNED(stored_blob) *blob = NULL;
     struct error ignored = {0};
 
-    if (oci_is_probe(request) || !stored_blob_open_cached(request->permit, request->gateway->registry, &query, &blob))
+    if (oci_is_probe(request) || is_read_elsewhere(request) ||
+        !stored_blob_open_cached(request->permit, request->gateway->registry, &query, &blob))
         return false;
     return is_answered_by_condition(request, blob) || answer(request, GIVE(blob), &ignored).ok;
 }

@@ -158,40 +158,29 @@ static struct result find(const struct request *request, struct pg *pg, const st
     return failure(err, why.kind, "%s", why.message);
 }
 
-/* Its bytes, from the gateway of another region: they are small, so they are compared here. */
-static struct result take_body(struct request *request, struct stored_manifest *manifest, struct error *err)
+static struct result answer_elsewhere(struct request *request, struct error *err)
 {
-    const struct passing_part part = {0, manifest->size_bytes, manifest->size_bytes};
-    OWNED(passing) *passing = NULL;
-    uint8_t *into = NULL;
-    struct digest digest;
+    OWNED(stored_manifest) *manifest = GIVE(request->handler_state);
 
-    TRY(digest_parse(bytes_of_text(manifest->digest), &digest, err));
-    TRY(buffer_reserve(&manifest->body, manifest->size_bytes, &into, err));
-    TRY(oci_pass_on(request, &part, &passing, err));
-    if (passing == NULL) return SUCCESS; /* it is refused there */
-    TRY(passing_read(passing, 0, into, manifest->size_bytes, err));
-    manifest->body.length += manifest->size_bytes;
-    const struct digest actual = digest_of(digest.algorithm, buffer_bytes(&manifest->body));
-    if (digest_equal(&actual, &digest)) return SUCCESS;
-    return failure(err, ERROR_UNAVAILABLE, "the tag names another manifest than a moment ago");
+    if (!oci_pass_manifest_on(request, manifest, err).ok) return oci_fail(request, "MANIFEST_UNKNOWN", err);
+    if (request->response == NULL) answer(request, manifest);
+    return SUCCESS;
 }
 
 /* After find(): its key is with the sijil-keyd of a region that another gateway serves. */
-static struct result find_elsewhere(struct request *request, struct pg *pg, struct stored_manifest **manifest_out,
-                                    struct error *err)
+static bool is_found_elsewhere(struct request *request, struct pg *pg, const struct error *why)
 {
     struct manifest_query query = query_of(request);
     OWNED(stored_manifest) *manifest = NULL;
     struct error ignored = {0};
 
     query.without_body = true;
-    if (err->kind != ERROR_UNAVAILABLE || request->method != METHOD_GET || request->is_passed ||
+    if (why->kind != ERROR_UNAVAILABLE || request->method != METHOD_GET || request->is_passed ||
         !find(request, pg, &query, &manifest, &ignored).ok || !oci_decide_for(request, manifest->sealed_in))
-        return (struct result){.ok = false};
-    TRY(take_body(request, manifest, err));
-    *manifest_out = GIVE(manifest);
-    return SUCCESS;
+        return false;
+    request->handler_state = GIVE(manifest);
+    request->rest = answer_elsewhere;
+    return true;
 }
 
 static struct result read(struct request *request, struct pg *pg, struct error *err)
@@ -201,9 +190,8 @@ static struct result read(struct request *request, struct pg *pg, struct error *
 
     if (oci_is_probe(request))
         return oci_refuse(request, 404, "MANIFEST_UNKNOWN", "you may push here, and not read: push it without asking");
-    if (!find(request, pg, &query, &manifest, err).ok && !find_elsewhere(request, pg, &manifest, err).ok)
-        return oci_fail(request, "MANIFEST_UNKNOWN", err);
-    if (request->response == NULL) answer(request, manifest);
+    if (find(request, pg, &query, &manifest, err).ok) answer(request, manifest);
+    else if (!is_found_elsewhere(request, pg, err)) return oci_fail(request, "MANIFEST_UNKNOWN", err);
     return SUCCESS;
 }
 

@@ -44,6 +44,9 @@ bool oci_is_passed_on(const struct request *request, const char *region);
 bool oci_decide_for(struct request *request, const char *region);
 /** Asks the gateway of the region that was decided, and then those of further regions with copies, each decided and recorded. Errors of passing_open(). */
 RESULT oci_pass_on(struct request *request, const struct passing_part *part, struct passing **passing_out, struct error *err);
+struct stored_manifest;
+/** The bytes of a manifest, from there, compared with its digest. If the other gateway refuses it, that is the answer. */
+RESULT oci_pass_manifest_on(struct request *request, struct stored_manifest *manifest, struct error *err);
 /** The action of a route that reads content: `read`, but run.fetch for the token of a run (gateway/pipeline/run_gate.h). */
 enum action oci_reading(const struct request *request, enum action read);
 /** After oci_target(), for a run that reads: a second pair, which decides `train` for the place of its runner. */

@@ -4,6 +4,7 @@
 
 #include "gateway/oci/oci_priv.h"
 #include "policy/decider/copies.h"
+#include "registry/stored_manifest.h"
 
 /* A run reads at home alone; and what another gateway has passed on is answered, or refused, here. */
 bool oci_is_passed_on(const struct request *request, const char *region)
@@ -70,4 +71,23 @@ struct result oci_pass_on(struct request *request, const struct passing_part *pa
         if (passing_open(request->permit, request, part, passing_out, err).ok) return SUCCESS;
         if (err->kind != ERROR_UNAVAILABLE || !decide_next(request, &asking)) return (struct result){.ok = false};
     }
+}
+
+/* They are small, so they are compared here. */
+struct result oci_pass_manifest_on(struct request *request, struct stored_manifest *manifest, struct error *err)
+{
+    const struct passing_part part = {0, manifest->size_bytes, manifest->size_bytes};
+    OWNED(passing) *passing = NULL;
+    uint8_t *into = NULL;
+    struct digest digest;
+
+    TRY(digest_parse(bytes_of_text(manifest->digest), &digest, err));
+    TRY(buffer_reserve(&manifest->body, manifest->size_bytes, &into, err));
+    TRY(oci_pass_on(request, &part, &passing, err));
+    if (passing == NULL) return SUCCESS; /* it is refused there */
+    TRY(passing_read(passing, 0, into, manifest->size_bytes, err));
+    manifest->body.length += manifest->size_bytes;
+    const struct digest actual = digest_of(digest.algorithm, buffer_bytes(&manifest->body));
+    if (digest_equal(&actual, &digest)) return SUCCESS;
+    return failure(err, ERROR_UNAVAILABLE, "the tag names another manifest than a moment ago");
 }

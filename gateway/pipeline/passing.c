@@ -2,13 +2,17 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "authz/act.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "base/work.h"
 #include "crypto/certificate.h"
+#include "gateway/http/path.h"
 #include "gateway/pipeline/exchange_priv.h"
 #include "gateway/pipeline/passing_priv.h"
 
@@ -17,6 +21,7 @@
 #define REFUSAL_MAX  ((size_t)4096)    /* bytes of an answer without content */
 #define CONNECT_S    5
 #define SILENCE_S    60 /* as long as the client takes what is in the ring, at the slowest rate that it may have */
+#define ANSWER_MS    ((CONNECT_S + SILENCE_S + 5) * (int64_t)1000) /* until the first byte */
 #define SLOWEST_RATE 64
 #define URI_PREFIX   "sijil:region:"
 #define SAN_PREFIX   "uri:" URI_PREFIX
@@ -37,6 +42,19 @@ struct passing {
 
 /* ---- The other gateways ---- */
 
+static struct result start_threads(struct passings *passings, struct error *err)
+{
+    const struct work_options options = {
+        .name = "passing", .threads = PASSINGS_MAX, .queue_max = UINT_MAX, .is_background = true};
+
+    return work_pool_new(&options, &passings->threads, err);
+}
+
+struct work_pool *passings_threads(const struct passings *passings)
+{
+    return passings->threads;
+}
+
 struct result passings_new(const struct settings *settings, struct passings **passings_out, struct error *err)
 {
     struct networks networks = {0};
@@ -53,6 +71,7 @@ struct result passings_new(const struct settings *settings, struct passings **pa
                                            .certificate_file = settings->peer_certificate,
                                            .key_file = settings->peer_key};
     TRY(outgoing_new(&rules, &passings->outgoing, err));
+    TRY(start_threads(passings, err));
     *passings_out = GIVE(passings);
     return SUCCESS;
 }
@@ -67,8 +86,39 @@ bool passings_have(const struct passings *passings, const char *region)
 void passings_free(struct passings *passings)
 {
     if (passings == NULL) return;
+    work_pool_free(passings->threads);
     outgoing_free(passings->outgoing);
     free(passings);
+}
+
+static struct exchange *exchange_of_request(struct request *request)
+{
+    return (struct exchange *)(void *)((char *)request - offsetof(struct exchange, request));
+}
+
+void passings_do(struct request *request, void (*next)(struct http_exchange *http, void *worker_state))
+{
+    struct http_exchange *http = &exchange_of_request(request)->http;
+    struct work_pool *threads = request->gateway->passings->threads;
+
+    if (work_waiting(threads) < PASSINGS_MAX && http_submit(http, threads, next)) return;
+    request->is_late = true;
+    next(http, NULL);
+}
+
+static void run_rest(struct http_exchange *http, void *worker_state)
+{
+    struct exchange *exchange = exchange_of(http);
+    struct error err = {0};
+
+    (void)worker_state;
+    outcome_conclude(exchange, exchange->request.rest(&exchange->request, &err), &err);
+    exchange_answer(exchange, NULL);
+}
+
+void passings_do_rest(struct request *request)
+{
+    passings_do(request, run_rest);
 }
 
 void passing_way_add(struct passing_way *way, const char *name, const char *value)
@@ -77,11 +127,16 @@ void passing_way_add(struct passing_way *way, const char *name, const char *valu
     if (value != NULL && value[0] != '\0') way->headers[way->header_count++] = (struct outgoing_header){name, value};
 }
 
+/* Without the authority that a target may have (RFC 9112, 3.2.2): that of the other gateway takes its place. */
 static struct result write_url(const struct request *request, bool with_query, struct passing_way *way, struct error *err)
 {
     const struct exchange *exchange = (const void *)((const char *)request - offsetof(struct exchange, request));
-    const char *target = exchange->http.request_target;
-    const size_t length = with_query ? strlen(target) : strcspn(target, "?");
+    struct bytes path, query;
+
+    if (!request_target_split(bytes_of_text(exchange->http.request_target), &path, &query))
+        return failure(err, ERROR_INVALID, "a path begins with '/'");
+    const char *target = (const char *)path.data;
+    const size_t length = with_query ? strlen(target) : path.length;
 
     if (length > PASSING_TARGET_MAX)
         return failure(err, ERROR_UNAVAILABLE, "the path is too long for the gateway of another region");
@@ -109,7 +164,7 @@ struct result passing_way_find(const struct request *request, const char *region
     TRY(write_url(request, with_query, way, err));
     add_credential(way, request);
     way->all = all;
-    if (atomic_fetch_add(&all->count, 1) < PASSINGS_MAX) return SUCCESS;
+    if (atomic_fetch_add(&all->count, 1) < PASSINGS_MAX && !request->is_late) return SUCCESS;
     return failure(err, ERROR_LIMIT, "too many requests wait for gateways of other regions; try again in a few seconds");
 }
 
@@ -180,8 +235,9 @@ static struct result take(void *context, long status, struct bytes piece, struct
     struct passing *passing = context;
 
     if (!is_content(passing, status)) {
-        const size_t room = REFUSAL_MAX - passing->refusal.length;
-        return buffer_add(&passing->refusal, piece.data, piece.length < room ? piece.length : room, err);
+        if (piece.length <= REFUSAL_MAX - passing->refusal.length)
+            return buffer_add(&passing->refusal, piece.data, piece.length, err);
+        return failure(err, ERROR_UNAVAILABLE, "the gateway of region %.63s says too much", passing->way.peer->region);
     }
     if (piece.length > passing->part.length - passing->put)
         return failure(err, ERROR_UNAVAILABLE, "the gateway of %.63s sends more than was asked for", passing->way.peer->region);
@@ -246,23 +302,29 @@ static void add_range(struct passing *passing)
     passing_way_add(&passing->way, "Range", passing->range);
 }
 
-/* Until the first byte is there, or the call has ended. */
+/* Until the first byte is there, or the call has ended. A gateway that sends a byte now and then, and no answer, is not waited for. */
 static struct result await_answer(struct passing *passing, struct error *err)
 {
+    const int64_t until_ms = clock_monotonic_ms() + ANSWER_MS;
+
     pthread_mutex_lock(&passing->thread.mutex);
-    while (passing->put == 0 && !passing->is_over) thread_wait(&passing->thread, INT64_MAX);
-    const bool has_failed = passing->put == 0 && passing->has_failed;
-    if (has_failed) *err = passing->why;
+    while (passing->put == 0 && !passing->is_over && clock_monotonic_ms() < until_ms) thread_wait(&passing->thread, until_ms);
+    const bool is_over = passing->is_over, has_failed = passing->put == 0 && (passing->has_failed || !is_over);
+    if (has_failed && is_over) *err = passing->why;
     pthread_mutex_unlock(&passing->thread.mutex);
-    return (struct result){.ok = !has_failed};
+    if (!has_failed || is_over) return (struct result){.ok = !has_failed};
+    return failure(err, ERROR_UNAVAILABLE, "the gateway of region %.63s does not answer", passing->way.peer->region);
 }
 
 /* What a rule says there is for the client, too. */
-static struct result refuse(struct request *request, const struct passing *passing)
+static struct result refuse(struct request *request, struct passing *passing)
 {
-    const char *text = arena_copy_text(request->arena, buffer_bytes(&passing->refusal));
+    pthread_mutex_lock(&passing->thread.mutex);
+    const bool is_refused = passing->is_over && passing->refusal_status != 0;
+    pthread_mutex_unlock(&passing->thread.mutex);
+    const char *text = is_refused ? arena_copy_text(request->arena, buffer_bytes(&passing->refusal)) : NULL;
 
-    if (passing->refusal_status == 0 || text == NULL) return (struct result){.ok = false};
+    if (text == NULL) return (struct result){.ok = false};
     response_bytes(request, passing->refusal_status, "application/json",
                    (struct bytes){(const uint8_t *)text, passing->refusal.length});
     return SUCCESS;

@@ -18,6 +18,11 @@ struct passing;
 RESULT passings_new(const struct settings *settings, struct passings **passings_out, struct error *err);
 /** Whether there is a gateway to ask about content of the region. NULL: no. */
 bool passings_have(const struct passings *passings, const char *region);
+/**
+ * The threads that wait for other gateways, as many as there are passings at a time, without a database. No other thread does: a gateway that is silent
+ * holds up nobody else.
+ */
+struct work_pool *passings_threads(const struct passings *passings) __attribute__((nonnull));
 /** No passing may be left. */
 void passings_free(struct passings *passings);
 DEFINE_OWNED(passings);
@@ -27,7 +32,7 @@ struct passing_part {
     uint64_t first, length, size;
 };
 /**
- * Sends the request to the gateway of the region of its first pair, which the permit is for, and waits until the answer begins. The request outlives the
+ * Sends the request to the gateway of the region of its first pair, which the permit is for, and waits until the answer begins: on a thread of passings_threads(). The request outlives the
  * passing. *passing_out is NULL if the other gateway refuses it (403, 404): then its answer is the answer. ERROR_LIMIT: too many are passed
  * on now; ERROR_UNAVAILABLE: it can't be reached, or can't answer now.
  */

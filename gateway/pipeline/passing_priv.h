@@ -13,6 +13,7 @@
 struct passings {
     struct outgoing *outgoing;
     struct peers peers;
+    struct work_pool *threads;
     _Atomic int count;
 };
 
@@ -24,6 +25,10 @@ struct passing_way {
     size_t header_count;
     struct outgoing_header headers[PASSING_HEADERS_MAX];
 };
+/** Goes on on a thread that may wait for other gateways: no worker does, for all of them would wait for one gateway that is silent. If there is no such thread, it goes on here, and is late. */
+void passings_do(struct request *request, void (*next)(struct http_exchange *http, void *worker_state));
+/** Does the rest of its handler there, and answers. */
+void passings_do_rest(struct request *request);
 /** To the gateway of the region, counted until passing_way_leave(). Errors of passing_open(). */
 RESULT passing_way_find(const struct request *request, const char *region, bool with_query, struct passing_way *way,
                         struct error *err);

@@ -238,6 +238,7 @@ static enum step_result step_event_quota(struct exchange *exchange, struct pg *p
 }
 
 static void continue_later(struct exchange *exchange);
+static void run_steps(struct exchange *exchange, struct pg *pg);
 
 /* On the sequencer's thread, which must not block. */
 static void recorded(struct record *record)
@@ -309,15 +310,31 @@ static struct result handle(struct exchange *exchange, struct pg *pg, struct err
     return result;
 }
 
+static void run_passed_on(struct http_exchange *http, void *worker_state)
+{
+    (void)worker_state;
+    run_steps(exchange_of(http), NULL);
+}
+
 static enum step_result step_handle(struct exchange *exchange, struct pg *pg)
 {
     struct request *request = &exchange->request;
     struct error err = {0};
 
+    if (request->is_passed_on && !exchange->has_begun) {
+        exchange->has_begun = true;
+        exchange->step--; /* it is run again, there */
+        passings_do(request, run_passed_on);
+        return STEP_WAIT;
+    }
     exchange->has_begun = true;
     if (request->route->body == BODY_STREAMED) return stream_begin(exchange, pg) ? STEP_WAIT : STEP_ANSWER;
     request->wait_ms = 0;
     const struct result result = handle(exchange, pg, &err);
+    if (result.ok && request->rest != NULL) {
+        passings_do_rest(request);
+        return STEP_WAIT;
+    }
     const bool waits = result.ok && request->wait_ms > 0, has_answer = request->response != NULL;
     if (has_answer || !waits) outcome_conclude(exchange, result, &err);
     else exchange->step--; /* the same step is run again */

@@ -80,6 +80,7 @@ struct request {
     bool reads_copy;           /* the decision is about a further region, because the home region can't be read */
     const char *home_region;   /* with reads_copy */
     bool is_passed_on;         /* it goes to the gateway of another region as a whole, once it is decided */
+    bool is_late;              /* no thread is free that waits for other gateways: none is asked */
     bool is_passed;            /* it came from the gateway of another region, for a client of it (gateway/pipeline/passing.h) */
     bool speaks_oci;           /* a path below /v2: errors have OCI's form, not that of RFC 9457 */
     bool speaks_scim;          /* a path below /scim/v2: errors have the form of RFC 7644, 3.12 */
@@ -87,6 +88,8 @@ struct request {
     struct response *response_space;      /* memory for the answer; this and `source` belong to the server */
     const struct response_source *source; /* of an answer that was made; closed with the request */
     void *handler_state;                  /* the handler's state, in the arena */
+    /** `handle` sets it, makes no answer and returns success: the rest of its work, on a thread that may wait for other gateways, and has no database. */
+    RESULT (*rest)(struct request *request, struct error *err);
 };
 
 /** The first value of a query argument, percent-decoded; NULL if absent. */

@@ -102,6 +102,7 @@ bool stream_begin(struct exchange *exchange, struct pg *pg)
         outcome_answer(exchange, &err);
         return false;
     }
+    if (request->is_passed_on) exchange->http.receivers = passings_threads(request->gateway->passings);
     if (exchange->http.framing.has_body) http_stream(&exchange->http);
     else finish(exchange, pg);
     return true;

@@ -1,13 +1,16 @@
 """Gateways of regions (docs/replication.md): cases of the scenario `buckets`, after those of copy_cases.py. One gateway has the region onprem/dc9 and its sijil-keyd
 alone, the other one has all other regions and no key of that one. They give each other copies over mutual TLS."""
+import concurrent.futures
 import glob
 import http.client
 import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
+import threading
 
 import region_keyd_cases
 import sijil_test
@@ -149,19 +152,24 @@ def content_elsewhere_is_read_through_the_gateway_that_has_it():
     assert part.status == 206 and part.body == content[5 * MIB:] and part["Content-Range"] == f"bytes {5 * MIB}-{len(content) - 1}/{len(content)}", part.status
     part = at(MAIN).call("GET", "blobs/" + digest, headers={"Range": "bytes=0-0"})
     assert part.status == 206 and part.body == content[:1], part.status
+    link = world["fleet"].clients(region_keyd_cases.state["login"])[MAIN].connection()
+    link.request("GET", f"https://elsewhere.example/v2/main/dc9/x/blobs/{digest}", headers={"Authorization": "Bearer " + region_token(), "Range": "bytes=1-2"})
+    whole = link.getresponse()  # a target with an authority, as a proxy gets it (RFC 9112, 3.2.2)
+    assert (whole.status, whole.read()) == (206, content[1:3]), whole.status
+    link.close()
     assert at(MAIN).call("GET", "blobs/" + digest, headers={"If-None-Match": answer["ETag"]}).status == 304
     head = at(MAIN).call("HEAD", "blobs/" + digest)
     assert head.status == 200 and head["Content-Length"] == str(len(content)), head.status
-    wait_until(lambda: len(entries("blob.read", digest)) >= before + 7, 30, "not two events of each read that was passed on, and one of the condition")
+    wait_until(lambda: len(entries("blob.read", digest)) >= before + 9, 30, "not two events of each read that was passed on, and one of the condition")
     found = entries("blob.read", digest)
-    assert len(found) == before + 7, found
+    assert len(found) == before + 9, found
     assert {entry["out"] for entry in found} == {"allowed"} and len({entry["actor"] for entry in found}) == 1, found
     for reference in ("v1", sha256(manifest)):
         answer = at(MAIN).call("GET", "manifests/" + reference)
         assert answer.status == 200 and answer.body == manifest and answer["Docker-Content-Digest"] == sha256(manifest), (answer.status, answer.body[:300])
         assert answer["Content-Type"] == "application/vnd.oci.image.manifest.v1+json", answer["Content-Type"]
     assert at(MAIN).call("HEAD", "manifests/v1")["Content-Length"] == str(len(manifest))
-    assert counted(MAIN, "sijil_passed_total") == passed + 5 and counted(REGIONAL, "sijil_passed_here_total") >= 5
+    assert counted(MAIN, "sijil_passed_total") == passed + 6 and counted(REGIONAL, "sijil_passed_here_total") >= 5
     mesh.update(content=content, digest=digest)
 
 
@@ -434,6 +442,65 @@ def a_set_that_tightens_cuts_a_transfer_at_the_home_end():
     assert fetch("regional", target_of(digest, project="tight"))[1].startswith(b"T-STAY:")
 
 
+class Impostor:
+    """Has the key of the regional gateway: it takes what it is asked, and says what it wants; None: nothing."""
+
+    def __init__(self, says):
+        self.says, self.asked, self.over = says, 0, threading.Event()
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=path("peers.pem"))
+        self.context.load_cert_chain(path("regional.pem"), path("regional.key"))
+        self.socket = socket.create_server(("127.0.0.1", mesh["ports"][REGIONAL]), backlog=64)
+        self.thread = threading.Thread(target=self.accept)
+
+    def accept(self):
+        while True:
+            try:
+                link = self.socket.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(link,), daemon=True).start()
+
+    def serve(self, link):
+        try:
+            with self.context.wrap_socket(link, server_side=True) as secured:
+                if secured.recv(65536).split(b" ")[1].startswith(b"/v2/"):
+                    self.asked += 1
+                if self.says is None:
+                    self.over.wait(120)
+                else:
+                    secured.sendall(self.says.replace("\n", "\r\n").encode())
+        except (OSError, IndexError):
+            pass  # somebody who wants no answer
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        self.thread.join()
+        self.over.set()
+
+
+def nobody_else_waits_for_a_gateway_that_is_silent():
+    """More reads, steps of pushes and bodies than the gateway has workers of each kind."""
+    content, there = os.urandom(3 * MIB), copied["place"]
+    calls = [*[("GET", "blobs/" + mesh["digest"], None)] * 12, *[("POST", "blobs/uploads/", b"")] * 8, *[("POST", "blobs/uploads/?digest=" + sha256(content), content)] * 8]
+    assert there.call("GET", "blobs/" + copied["small"]).status == 200 and at(MAIN).call("HEAD", "blobs/" + mesh["digest"]).status == 200  # with tokens
+    with concurrent.futures.ThreadPoolExecutor(len(calls)) as many:
+        with Impostor(None) as impostor:
+            waiting = [many.submit(at(MAIN).call, method, of, body) for method, of, body in calls]
+            wait_until(lambda: impostor.asked == len(calls), 30, f"it is not asked: {impostor.asked}")
+            for _ in range(8):
+                link = there.client.connection()
+                link.timeout = 20
+                assert there.call("GET", "blobs/" + copied["small"], connection=link).body == SMALL
+            there.push_blob(content)
+            assert not any(one.done() for one in waiting), "they do not wait"
+        assert {one.result().status for one in waiting} == {503}
+
+
 def a_fetched_copy_goes_on_after_either_end_was_killed():
     fleet = world["fleet"]
     big = push(os.urandom(112 * MIB), "fetched")
@@ -452,6 +519,7 @@ def a_fetched_copy_goes_on_after_either_end_was_killed():
     for method, of in (("GET", "blobs/" + mesh["digest"]), ("POST", "blobs/uploads/")):  # nobody can be asked: the gateway that has it is named
         answer = at(MAIN).call(method, of)
         assert answer.status == 503 and f"region {KEYED} is served by another gateway, 127.0.0.1" in answer.body.decode(), (answer.status, answer.body)
+    nobody_else_waits_for_a_gateway_that_is_silent()
     sijil("admin", "rewrap", "HOST", "--detach")
     handed = f"SELECT coalesce(max(runner), 'none') FROM job WHERE kind = 'rewrap' AND region_id = '{KEYED}'"
     wait_until(lambda: ask(handed) == "", 30, "the keys of a region that is not served here are passed over")
