@@ -21,6 +21,8 @@
 #define CONNECT_S    5
 #define SILENCE_S    60
 #define SLOWEST_RATE 1
+#define WHOLE_S      300    /* of a call whose body is here */
+#define PLACE        "/v2/" /* so begins each address in an answer: the client sends its credential there */
 
 struct push {
     struct request *request;
@@ -146,7 +148,23 @@ static void answer(struct request *request, struct push *push)
     metric_add(&metrics_gateway[METRIC_PASSED], 1);
 }
 
-/* A refusal by a rule is the client's, too. That its credential is none there, or that a part of that gateway is down, is not. */
+/* The addresses of an answer are of this host. */
+static bool is_here(const struct push *push)
+{
+    bool is_here = true;
+
+    for (size_t i = 0; i < push->header_count; i++) {
+        const struct field *header = &push->headers[i];
+        const char *begins = strcmp(header->name, "Location") == 0 ? PLACE : strcmp(header->name, "Link") == 0 ? "<" PLACE : "";
+        is_here = is_here && strncmp(header->value, begins, strlen(begins)) == 0;
+    }
+    return is_here;
+}
+
+/*
+ * A refusal by a rule is the client's, too. That its credential is none there, or that a part of that gateway is down, is not; nor is an answer that sends the client, with its credential, to
+ * another host.
+ */
 static struct result conclude(struct request *request, struct push *push, struct error *err)
 {
     const char *region = push->way.peer->region;
@@ -156,8 +174,9 @@ static struct result conclude(struct request *request, struct push *push, struct
     if (push->outcome.end != OUTGOING_ANSWERED)
         return failure(err, push->outcome.was_sent && request->method != METHOD_GET ? ERROR_UNCERTAIN : ERROR_UNAVAILABLE,
                        "the gateway of region %.63s: %.150s", region, push->outcome.reason);
-    if (status == 401 || status < 200 || status >= 500)
-        return failure(err, ERROR_UNAVAILABLE, "the gateway of region %.63s answers %ld", region, status);
+    if (status == 401 || status < 200 || (status >= 300 && status < 400) || status >= 500 || !is_here(push))
+        return failure(err, status == 401 || request->method == METHOD_GET ? ERROR_UNAVAILABLE : ERROR_UNCERTAIN,
+                       "the gateway of region %.63s answers %ld", region, status);
     answer(request, push);
     return SUCCESS;
 }
@@ -167,20 +186,23 @@ static struct result conclude(struct request *request, struct push *push, struct
 static void perform(struct push *push, bool with_body)
 {
     const struct request *request = push->request;
-    const struct outgoing_request asked = {
-        .method = method_name(request->method),
-        .url = push->way.url,
-        .headers = push->way.headers,
-        .header_count = push->way.header_count,
-        .with_body = with_body,
-        .body = request->body,
-        .source = push->has_thread ? &push->source : NULL,
-        .limits = {.connect_s = CONNECT_S, .silence_s = SILENCE_S, .slowest_rate = SLOWEST_RATE, .answer_bytes = ANSWER_MAX},
-        .gives_up = &push->gives_up,
-        .knows = knows,
-        .head = take_header,
-        .take = take,
-        .context = push};
+    const struct outgoing_request asked = {.method = method_name(request->method),
+                                           .url = push->way.url,
+                                           .headers = push->way.headers,
+                                           .header_count = push->way.header_count,
+                                           .with_body = with_body,
+                                           .body = request->body,
+                                           .source = push->has_thread ? &push->source : NULL,
+                                           .limits = {.connect_s = CONNECT_S,
+                                                      .silence_s = SILENCE_S,
+                                                      .slowest_rate = SLOWEST_RATE,
+                                                      .whole_s = push->has_thread ? 0 : WHOLE_S,
+                                                      .answer_bytes = ANSWER_MAX},
+                                           .gives_up = &push->gives_up,
+                                           .knows = knows,
+                                           .head = take_header,
+                                           .take = take,
+                                           .context = push};
 
     push->result = outgoing_call(push->way.all->outgoing, &asked, &push->outcome, &push->why);
 }

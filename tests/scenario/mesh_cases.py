@@ -501,6 +501,15 @@ def nobody_else_waits_for_a_gateway_that_is_silent():
         assert {one.result().status for one in waiting} == {503}
 
 
+def what_sends_a_client_to_another_host_is_refused():
+    for says in ("HTTP/1.1 202 Accepted\nLocation: https://evil.example/v2/x\nContent-Length: 0\n\n", "HTTP/1.1 307 Elsewhere\nLocation: /v2/x\nContent-Length: 0\n\n",
+                 "HTTP/1.1 403 No\nContent-Length: 5000\n\n" + "x" * 5000):
+        with Impostor(says):
+            for method, of in (("POST", "blobs/uploads/"), ("GET", "blobs/" + mesh["digest"])):
+                answer = at(MAIN).call(method, of)
+                assert (answer.status == 503 or (method, says[9:12]) == ("POST", "403")) and b"evil" not in answer.body and answer["Location"] is None, (says[:80], method, answer.status, answer.body)
+
+
 def a_fetched_copy_goes_on_after_either_end_was_killed():
     fleet = world["fleet"]
     big = push(os.urandom(112 * MIB), "fetched")
@@ -520,6 +529,7 @@ def a_fetched_copy_goes_on_after_either_end_was_killed():
         answer = at(MAIN).call(method, of)
         assert answer.status == 503 and f"region {KEYED} is served by another gateway, 127.0.0.1" in answer.body.decode(), (answer.status, answer.body)
     nobody_else_waits_for_a_gateway_that_is_silent()
+    what_sends_a_client_to_another_host_is_refused()
     sijil("admin", "rewrap", "HOST", "--detach")
     handed = f"SELECT coalesce(max(runner), 'none') FROM job WHERE kind = 'rewrap' AND region_id = '{KEYED}'"
     wait_until(lambda: ask(handed) == "", 30, "the keys of a region that is not served here are passed over")
