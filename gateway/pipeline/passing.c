@@ -9,6 +9,7 @@
 #include "authz/act.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/share.h"
 #include "base/thread.h"
 #include "base/work.h"
 #include "crypto/certificate.h"
@@ -153,6 +154,20 @@ static void add_credential(struct passing_way *way, const struct request *reques
     passing_way_add(way, PASSED_CERTIFICATE, request->client_confirmation);
 }
 
+/* The last quarter is for regions and organisations that have few: one that is silent, or whose clients read slowly, leaves some to others. */
+static bool enter_shares(const struct request *request, int now, struct passing_way *way)
+{
+    const int64_t most = share_limit(PASSINGS_MAX, now, SHARE_LITTLE(PASSINGS_MAX));
+    char organisation[UUID_TEXT_SIZE];
+    const struct quota_limits limits = {.at_a_time = (unsigned)most}, own = {.at_a_time = (unsigned)most, .realm = organisation};
+    struct error ignored = {0};
+
+    if (now >= PASSINGS_MAX || request->is_late) return false;
+    uuid_format(&request->pairs[0].resource.organisation, organisation);
+    return quota_enter(way->quota, "passed to a region", way->peer->region, &limits, &way->tickets[0], &ignored).ok &&
+           quota_enter(way->quota, "passed for an organisation", organisation, &own, &way->tickets[1], &ignored).ok;
+}
+
 struct result passing_way_find(const struct request *request, const char *region, bool with_query, struct passing_way *way,
                                struct error *err)
 {
@@ -164,7 +179,8 @@ struct result passing_way_find(const struct request *request, const char *region
     TRY(write_url(request, with_query, way, err));
     add_credential(way, request);
     way->all = all;
-    if (atomic_fetch_add(&all->count, 1) < PASSINGS_MAX && !request->is_late) return SUCCESS;
+    way->quota = request->gateway->quota;
+    if (enter_shares(request, atomic_fetch_add(&all->count, 1), way)) return SUCCESS;
     return failure(err, ERROR_LIMIT, "too many requests wait for gateways of other regions; try again in a few seconds");
 }
 
@@ -180,7 +196,9 @@ bool passing_way_knows(const struct passing_way *way, struct bytes pem)
 
 void passing_way_leave(struct passing_way *way)
 {
-    if (way->all != NULL) atomic_fetch_sub(&way->all->count, 1);
+    if (way->all == NULL) return;
+    for (size_t i = 0; i < sizeof way->tickets / sizeof way->tickets[0]; i++) quota_leave(way->quota, &way->tickets[i]);
+    atomic_fetch_sub(&way->all->count, 1);
     way->all = NULL;
 }
 

@@ -20,6 +20,8 @@ struct passings {
 /** Where a request goes, and what it comes with. The values of the headers are those of the request, which outlives it. */
 struct passing_way {
     struct passings *all;
+    struct quota *quota;
+    struct quota_ticket tickets[2]; /* among those to the region, and of the organisation */
     const struct peer *peer;
     char url[PASSING_URL_SIZE];
     size_t header_count;

@@ -486,7 +486,7 @@ class Impostor:
 def nobody_else_waits_for_a_gateway_that_is_silent():
     """More reads, steps of pushes and bodies than the gateway has workers of each kind."""
     content, there = os.urandom(3 * MIB), copied["place"]
-    calls = [*[("GET", "blobs/" + mesh["digest"], None)] * 12, *[("POST", "blobs/uploads/", b"")] * 8, *[("POST", "blobs/uploads/?digest=" + sha256(content), content)] * 8]
+    calls = [*[("GET", "blobs/" + mesh["digest"], None)] * 20, *[("POST", "blobs/uploads/", b"")] * 8, *[("POST", "blobs/uploads/?digest=" + sha256(content), content)] * 8]
     assert there.call("GET", "blobs/" + copied["small"]).status == 200 and at(MAIN).call("HEAD", "blobs/" + mesh["digest"]).status == 200  # with tokens
     with concurrent.futures.ThreadPoolExecutor(len(calls)) as many:
         with Impostor(None) as impostor:
@@ -497,6 +497,8 @@ def nobody_else_waits_for_a_gateway_that_is_silent():
                 link.timeout = 20
                 assert there.call("GET", "blobs/" + copied["small"], connection=link).body == SMALL
             there.push_blob(content)
+            refused = [at(MAIN).call(method, of).status for method, of in (("GET", "blobs/" + mesh["digest"]), ("POST", "blobs/uploads/"))]
+            assert refused == [429, 503] and impostor.asked == len(calls), f"one region gets all: {refused}"
             assert not any(one.done() for one in waiting), "they do not wait"
         assert {one.result().status for one in waiting} == {503}
 
