@@ -23,8 +23,8 @@ declared=$(grep -nE '(extern const struct handler|^route_target) ' gateway/*.[ch
 # after. runner_gate.c looks up the organisation of a runner whose certificate and document it has checked, enrolment_gate.c that of a
 # runner whose code it has checked. runner_result.c looks up the repositories of a run after the event of the right to finish it, run_checkpoint.c
 # the repository of an order for the holder of its lease, which may keep a checkpoint there. officers_check.c looks up the organisation that an officer's document
-# names, for a caller that may post it, or list all of them.
-lookups=$(grep -nE '(decider_resolve|registry_resolve|registry_resolve_cached)\(' gateway/*.c gateway/*/*.c | grep -vE '^gateway/(pipeline/resolve|api/api|pipeline/token_endpoint|pipeline/runner_gate|pipeline/enrolment_gate|api/runner_result|api/run_checkpoint|api/officers_check)\.c:' || true)
+# names, for a caller that may post it, or list all of them. oci/manifest_label.c looks up the base of a manifest for a caller that may see it.
+lookups=$(grep -nE '(decider_resolve|registry_resolve|registry_resolve_cached)\(' gateway/*.c gateway/*/*.c | grep -vE '^gateway/(pipeline/resolve|api/api|pipeline/token_endpoint|pipeline/runner_gate|pipeline/enrolment_gate|api/runner_result|api/run_checkpoint|api/officers_check|oci/manifest_label)\.c:' || true)
 # A target that queries the database itself must call resolve_allows() before: these do.
 stores=$(awk '
 /^struct result target_/ { target = $3; sub(/\(.*/, "", target) }
