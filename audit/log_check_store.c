@@ -60,10 +60,11 @@ static const struct pg_statement check_believed_sql = {
     "SELECT NOT EXISTS (SELECT FROM doubted_row WHERE id = $1)"
     " AND (EXISTS (SELECT FROM binding WHERE binding_id = $1) OR EXISTS (SELECT FROM robot WHERE robot_id = $1))",
     "uuid", "bool"};
-/* Bytes that were released are read from their region. */
+/* Bytes that were released are read from their region: of the kinds of events that pulls and pushes make, none tells of rights. */
 static const struct pg_statement check_likely_sql = {
     "check_likely",
-    "SELECT seq FROM audit_entry WHERE seq >= $1 AND seq < $2 AND outcome = 'allowed' AND (leaf = '' OR position(convert_to($3, 'UTF8') IN leaf) > 0"
+    "SELECT seq FROM audit_entry WHERE seq >= $1 AND seq < $2 AND outcome = 'allowed' AND ((leaf = ''"
+    " AND split_part(action, '.', 1) NOT IN ('blob', 'manifest', 'tag', 'upload', 'token', 'audit', 'referrers', 'run', 'copy')) OR position(convert_to($3, 'UTF8') IN leaf) > 0"
     " AND position(convert_to($4, 'UTF8') IN leaf) > 0 AND position(convert_to($5, 'UTF8') IN leaf) > 0) ORDER BY seq DESC LIMIT 64",
     "int8 int8 text text text", "int8"};
 static const struct pg_statement check_robots_sql = {

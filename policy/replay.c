@@ -174,14 +174,8 @@ static struct result replay_event(struct replay *replay, const struct bytes *fac
     return compare(replay, err);
 }
 
-struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct policy_set *set,
-                            struct replay_report *report_out, struct error *err)
-{
-    return policy_replay_on(leaf, facts, facts_count, &(struct replay_base){.set = set}, report_out, err);
-}
-
-struct result policy_replay_on(const struct leaf *leaf, const struct bytes *facts, size_t facts_count,
-                               const struct replay_base *base, struct replay_report *report_out, struct error *err)
+struct result policy_replay(const struct leaf *leaf, const struct bytes *facts, size_t facts_count,
+                            const struct replay_base *base, struct replay_report *report_out, struct error *err)
 {
     struct replay replay = {.leaf = leaf, .set = base->set, .restrictions = base->restrictions, .told_from = base->told_from};
     struct error why = {0};

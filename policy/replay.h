@@ -26,19 +26,12 @@ struct replay_report {
     char what[256];         /* the difference, or why it can't be replayed; "" if it agrees */
 };
 
-/**
- * `facts` has leaf->facts_count elements, in the order of the event's targets. `set` has the digest
- * leaf->reason.policy, or is NULL. ERROR_NO_MEMORY only.
- */
-RESULT policy_replay(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct policy_set *set,
-                     struct replay_report *report_out, struct error *err);
-
-/** The same, with the restrictions of organisations that are at hand (NULL: none). */
 struct replay_base {
-    const struct policy_set *set;
-    struct replay_restrictions *restrictions;
+    const struct policy_set *set;             /* has the digest leaf->reason.policy, or is NULL */
+    struct replay_restrictions *restrictions; /* of organisations, that are at hand; NULL: none */
     uint64_t
         told_from; /* facts of events after this number name whom the duties want told: since a restriction is in force, all gateways write it. 0: not known */
 };
-RESULT policy_replay_on(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct replay_base *base,
-                        struct replay_report *report_out, struct error *err);
+/** `facts` has leaf->facts_count elements, in the order of the event's targets. ERROR_NO_MEMORY only. */
+RESULT policy_replay(const struct leaf *leaf, const struct bytes *facts, size_t facts_count, const struct replay_base *base,
+                     struct replay_report *report_out, struct error *err);

@@ -132,7 +132,7 @@ static struct result replay(struct bytes line, const struct replay_sets *sets, s
     const struct policy_set *set = find_set(sets, leaf.reason.policy);
     const uint64_t proven = replay_restrictions_first(sets->restrictions), seen = tally->restricted_at;
     const struct replay_base base = {set, sets->restrictions, seen == 0 || (proven != 0 && proven < seen) ? proven : seen};
-    TRY(policy_replay_on(&leaf, exported->views, exported->facts_count, &base, &report, err));
+    TRY(policy_replay(&leaf, exported->views, exported->facts_count, &base, &report, err));
     check_age(&leaf, set, tally, &report);
     note_load(&leaf, tally);
     replay_restrictions_note(sets->restrictions, &leaf);

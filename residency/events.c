@@ -47,7 +47,7 @@ static struct result replay(struct residency *residency, const struct leaf *leaf
     const struct residency_set *set = find_set(residency, leaf->reason.policy);
     const struct replay_base base = {set == NULL ? NULL : set->set, residency->restrictions,
                                      replay_restrictions_first(residency->restrictions)};
-    TRY(policy_replay_on(leaf, texts, count, &base, &report, err));
+    TRY(policy_replay(leaf, texts, count, &base, &report, err));
     count_replay(&residency->findings, leaf, &report);
     return SUCCESS;
 }

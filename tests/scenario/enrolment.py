@@ -181,9 +181,9 @@ def a_machine_becomes_a_runner():
     with open(place("visit.txt"), "w", encoding="utf-8") as file:
         file.write("photographs")
     about = {"devices": 1, "assurance": 4, "evidence": place("visit.txt"), "attested-by": "Mona Saleh, in the hall"}
-    for lacking in (about, {"assurance": 4}, {**about, "assurance": 3, "network": "127.0.0.0/8"}, {**about, "network": "127.0.0.1/8"}):
+    for lacking in (about, {"assurance": 4}, {**about, "assurance": 3, "network": "127.0.0.0/16"}, {**about, "network": "127.0.0.1/16"}, {**about, "network": "127.0.0.0/8"}):
         assert "attest" in invite(code=2, **lacking), lacking
-    path, content = invite(network="127.0.0.0/8", **about)
+    path, content = invite(network="127.0.0.0/16", **about)
     said = enroll(path, "first", "--log-key", content["registry"]["log_key"])
     name = key_of("first")
     assert f"sijil runner approve {at} {name} --key KEY. Then: sijil-runner enroll --state=" in said, said
@@ -193,12 +193,12 @@ def a_machine_becomes_a_runner():
     assert listed(name)["missing"] == 2 and listed(name)["state"] == "draft"
     told = sijil("alice", "runner", "approve", at, name, "--key", state["alice"]["key"])
     for words in ("region         dev", "attested by    Mona Saleh, in the hall", "evidence       sha256:" + hashlib.sha256(b"photographs").hexdigest(),
-                  "only from      127.0.0.0/8"):
+                  "only from      127.0.0.0/16"):
         assert words in told, told
     assert listed(name)["missing"] == 1 and listed(name)["state"] == "draft"
     runner("enroll", "--state", place("first"), code=3)
     made = approve("bob", name)
-    assert made["state"] == "in force" and made["runner"] == shown["runner"] and made["assurance"] == 4 and made["attestation"]["networks"] == ["127.0.0.0/8"], made
+    assert made["state"] == "in force" and made["runner"] == shown["runner"] and made["assurance"] == 4 and made["attestation"]["networks"] == ["127.0.0.0/16"], made
     ready = runner("enroll", "--state", place("first"), "--wait", "--json")
     assert ready["state"] == "enrolled" and ready["certificate_until"], ready
     whole_one = sijil("bob", "runner", "show", at, name, "--json")
