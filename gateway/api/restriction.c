@@ -116,6 +116,7 @@ struct result target_restriction_show(struct request *request, struct lookup *lo
 struct result target_restriction_list(struct request *request, struct lookup *lookup, struct error *err)
 {
     (void)lookup, (void)err;
+    if (api_asks_for_credential(request, ACTION_RESTRICTION_READ)) return SUCCESS;
     if (organisation_pair(request, ACTION_RESTRICTION_READ, request_argument(request, "scope")) != NULL) return SUCCESS;
     (void)api_pair(request, ACTION_RESTRICTION_READ, RESOURCE_SYSTEM, "");
     response_unknown(request);
