@@ -99,6 +99,16 @@ struct result journal_open(int directory, const struct journal_format *format, c
     return SUCCESS;
 }
 
+struct result journal_open_or_create(int directory, const struct journal_format *format, const uint8_t key[JOURNAL_KEY_SIZE],
+                                     void *state, struct journal **journal_out, struct error *err)
+{
+    const struct result opened = journal_open(directory, format, key, state, journal_out, err);
+
+    if (opened.ok || err->kind != ERROR_NOT_FOUND) return opened;
+    TRY(journal_create(directory, format, key, state, err));
+    return journal_open(directory, format, key, state, journal_out, err);
+}
+
 struct result journal_write(struct journal *journal, const void *state, struct error *err)
 {
     struct result written = SUCCESS;

@@ -46,6 +46,9 @@ RESULT journal_create(int directory, const struct journal_format *format, const 
  */
 RESULT journal_open(int directory, const struct journal_format *format, const uint8_t key[JOURNAL_KEY_SIZE], void *state_out,
                     struct journal **journal_out, struct error *err);
+/** The same, but without a file `state`, which is the first one then, is written into a new one. */
+RESULT journal_open_or_create(int directory, const struct journal_format *format, const uint8_t key[JOURNAL_KEY_SIZE],
+                              void *state, struct journal **journal_out, struct error *err);
 /** The state is durable on return. The caller makes one call at a time. ERROR_UNAVAILABLE, ERROR_FULL. */
 RESULT journal_write(struct journal *journal, const void *state, struct error *err);
 /** The generation of the last durable change. */

@@ -102,19 +102,16 @@ static const struct journal_format format = {.name = ORGANISATION_OFFICERS_FILE,
 static struct result open_or_make(struct organisation_officers *officers, int directory, const uint8_t key[JOURNAL_KEY_SIZE],
                                   const struct document_pin *pinned, struct error *err)
 {
-    const struct result opened = journal_open(directory, &format, key, &officers->state, &officers->journal, err);
+    officers->state = (struct state){.before = *pinned, .now = *pinned};
+    const struct result opened = journal_open_or_create(directory, &format, key, &officers->state, &officers->journal, err);
 
-    if (opened.ok) return SUCCESS;
-    if (err->kind == ERROR_CORRUPT)
+    if (!opened.ok && err->kind == ERROR_CORRUPT)
         return failure(
             err, ERROR_CORRUPT,
             "the file of the officers of organisations (%s) is damaged, or belongs to another key ring: restore it from the "
             "backup of the folder, or remove it; without it, their documents are signed anew before they may sign",
             ORGANISATION_OFFICERS_FILE);
-    if (err->kind != ERROR_NOT_FOUND) return opened;
-    officers->state = (struct state){.before = *pinned, .now = *pinned};
-    TRY(journal_create(directory, &format, key, &officers->state, err));
-    return journal_open(directory, &format, key, &officers->state, &officers->journal, err);
+    return opened;
 }
 
 struct result organisation_officers_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct ledger *ledger,

@@ -90,18 +90,15 @@ static struct result open_or_make(struct organisation_restrictions *restrictions
                                   const uint8_t key[JOURNAL_KEY_SIZE], const struct document_pin *pinned, struct error *err)
 {
     struct state *state = &restrictions->state;
-    const struct result opened = journal_open(directory, &format, key, state, &restrictions->journal, err);
+    *state = (struct state){.before = *pinned, .now = *pinned};
+    const struct result opened = journal_open_or_create(directory, &format, key, state, &restrictions->journal, err);
 
-    if (opened.ok) return SUCCESS;
-    if (err->kind == ERROR_CORRUPT)
+    if (!opened.ok && err->kind == ERROR_CORRUPT)
         return failure(err, ERROR_CORRUPT,
                        "the file of restrictions (%s) is damaged, or belongs to another key ring: restore it from the backup of "
                        "the folder, or remove it; then runs are decided without those that are not signed anew",
                        ORGANISATION_RESTRICTIONS_FILE);
-    if (err->kind != ERROR_NOT_FOUND) return opened;
-    *state = (struct state){.before = *pinned, .now = *pinned};
-    TRY(journal_create(directory, &format, key, state, err));
-    return journal_open(directory, &format, key, state, &restrictions->journal, err);
+    return opened;
 }
 
 struct result organisation_restrictions_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct ledger *ledger,

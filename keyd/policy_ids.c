@@ -89,18 +89,15 @@ static const struct journal_format format = {.name = POLICY_IDS_FILE,
 static struct result open_or_make(struct policy_ids *ids, int directory, const uint8_t key[JOURNAL_KEY_SIZE], uint64_t pinned,
                                   struct error *err)
 {
-    const struct result opened = journal_open(directory, &format, key, &ids->state, &ids->journal, err);
+    ids->state = (struct state){.is_complete = pinned == 0, .epoch = pinned};
+    const struct result opened = journal_open_or_create(directory, &format, key, &ids->state, &ids->journal, err);
 
-    if (opened.ok) return SUCCESS;
-    if (err->kind == ERROR_CORRUPT)
+    if (!opened.ok && err->kind == ERROR_CORRUPT)
         return failure(err, ERROR_CORRUPT,
                        "the file of the ids of policies (%s) is damaged, or belongs to another key ring: restore it from the "
                        "backup of the folder, or remove it; without it, policies that are added count as loosenings",
                        POLICY_IDS_FILE);
-    if (err->kind != ERROR_NOT_FOUND) return opened;
-    ids->state = (struct state){.is_complete = pinned == 0, .epoch = pinned};
-    TRY(journal_create(directory, &format, key, &ids->state, err));
-    return journal_open(directory, &format, key, &ids->state, &ids->journal, err);
+    return opened;
 }
 
 struct result policy_ids_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct ledger *ledger,

@@ -93,17 +93,14 @@ static const struct journal_format format = {.name = REGION_KEYDS_FILE,
 static struct result open_or_make(struct region_keyds *keyds, int directory, const uint8_t key[JOURNAL_KEY_SIZE],
                                   struct error *err)
 {
-    const struct result opened = journal_open(directory, &format, key, &keyds->state, &keyds->journal, err);
+    const struct result opened = journal_open_or_create(directory, &format, key, &keyds->state, &keyds->journal, err);
 
-    if (opened.ok) return SUCCESS;
-    if (err->kind == ERROR_CORRUPT)
+    if (!opened.ok && err->kind == ERROR_CORRUPT)
         return failure(err, ERROR_CORRUPT,
                        "the file of the regions that have a sijil-keyd of their own (%s) is damaged, or belongs to another key "
                        "ring: restore it from the backup of the folder, or remove it; then gateways show the set in force anew",
                        REGION_KEYDS_FILE);
-    if (err->kind != ERROR_NOT_FOUND) return opened;
-    TRY(journal_create(directory, &format, key, &keyds->state, err));
-    return journal_open(directory, &format, key, &keyds->state, &keyds->journal, err);
+    return opened;
 }
 
 struct result region_keyds_open(int directory, const uint8_t key[JOURNAL_KEY_SIZE], struct region_keyds **keyds_out,
