@@ -11,9 +11,8 @@ static void note_first(struct payload_findings *findings, uint64_t sequence)
     if (findings->missing + findings->damaged == 0) findings->first = sequence;
 }
 
-/* All events of an erased person lack their sealed part, so the last such person is remembered. */
-static struct result is_erased(struct pg *pg, const struct audit_page *page, size_t index, char erased[65], bool *is_erased_out,
-                               struct error *err)
+struct result check_is_erased(struct pg *pg, const struct audit_page *page, size_t index, char erased[65], bool *is_erased_out,
+                              struct error *err)
 {
     struct leaf leaf;
 
@@ -38,7 +37,7 @@ static struct result check_payload(struct pg *pg, struct audit_page *page, size_
     if (text.data != NULL) secret_wipe(text.data, text.length);
     if (!opened.ok && err->kind != ERROR_CORRUPT) return opened;
     const bool is_missing = opened.ok && audit_page_missing(page, index) != NULL;
-    if (is_missing) TRY(is_erased(pg, page, index, findings->erased, &is_on_purpose, err));
+    if (is_missing) TRY(check_is_erased(pg, page, index, findings->erased, &is_on_purpose, err));
     if (opened.ok && (!is_missing || is_on_purpose)) return SUCCESS;
     note_first(findings, audit_page_sequence(page, index));
     findings->missing += is_missing;
@@ -74,6 +73,7 @@ struct result log_check_payloads(struct log_check *check, uint64_t first, uint64
     TRY(audit_page_between_kept(check->tiles.pg, first, end, check->archived, &page, err));
     for (size_t i = 0; i < audit_page_count(page); i++) TRY(check_payload(check->tiles.pg, page, i, keys, &found, err));
     TRY(check_facts(check->tiles.pg, page, &found, err));
+    if (keys->with_index) TRY(log_check_blind(check, page, keys, &found, err));
     *findings = found;
     return SUCCESS;
 }

@@ -11,6 +11,7 @@
 #include "audit/format/leaf.h"
 #include "audit/format/search_terms.h"
 #include "audit/log_tiles_priv.h"
+#include "audit/query.h"
 #include "audit/signed_checkpoint.h"
 
 /** Statements of the check; its connection needs audit_tree_table too. */
@@ -49,20 +50,32 @@ RESULT log_check_tile(struct log_check *check, uint64_t index, struct error *err
 struct payload_findings {
     uint64_t missing, damaged, first;
     uint64_t facts_missing, facts_damaged, first_facts; /* the same for facts */
-    char erased[65];                                    /* the last pseudonym whose erasure the log has recorded */
+    uint64_t hidden, first_hidden; /* entries that the index of addresses, networks and countries does not find */
+    char erased[65];               /* the last pseudonym whose erasure the log has recorded */
 };
 struct payload_keys {
     struct keyd_client *keyd;
     const char *origin;
+    bool with_index; /* of a whole tile: the index of addresses is compared, too */
 };
 /**
  * Checks each payload that a leaf commits to: it must be stored, and its decrypted text must match the commitment. Counts payloads
  * that fail. A missing payload is no change of the log. It is not counted if the log has the event that erased its actor (audit/erasure.h). A
  * payload beside a leaf without a commitment counts as damaged. Checks the facts that the leaves commit to as well; nobody erases facts on
- * purpose. The connection needs audit_query_table and audit_erasure_table. Adds to *findings, on success only.
+ * purpose. The connection needs audit_query_table, audit_erasure_table and audit_subject_table. With `with_index` calls log_check_blind().
+ * Adds to *findings, on success only.
  */
 RESULT log_check_payloads(struct log_check *check, uint64_t first, uint64_t end, const struct payload_keys *keys,
                           struct payload_findings *findings, struct error *err);
+/**
+ * Checks that the index of addresses, networks and countries has each entry of the page under what its sealed part and its facts say, as far as the index says that it goes. Only
+ * who opens sealed parts can check this. The facts of the page are loaded, and all its entries are of one tile. Adds to findings->hidden.
+ */
+RESULT log_check_blind(struct log_check *check, struct audit_page *page, const struct payload_keys *keys,
+                       struct payload_findings *findings, struct error *err);
+/** Whether the log has recorded the erasure of this entry's actor. `erased` is the last such person, because all events of one are alike. */
+RESULT check_is_erased(struct pg *pg, const struct audit_page *page, size_t index, char erased[65], bool *is_erased_out,
+                       struct error *err);
 /** Entries that the index of searches does not find by one of their words. */
 struct term_findings {
     uint64_t missing, first;
@@ -225,6 +238,9 @@ RESULT check_load_end(struct pg *pg, bool *has_more_out, struct error *err);
 RESULT check_load_indexed(struct pg *pg, uint64_t *indexed_out, struct error *err);
 /** Key and list of those keys that the block has, in the order of keys. */
 RESULT check_load_posts(struct pg *pg, uint64_t block, const int64_t *keys, size_t count, struct pg_rows **rows_out,
+                        struct error *err);
+/** Key, subject and list of those keys that the block has in the index of addresses, in the order of keys and subjects. */
+RESULT check_load_blind(struct pg *pg, uint64_t block, const int64_t *keys, size_t count, struct pg_rows **rows_out,
                         struct error *err);
 RESULT check_load_size(struct pg *pg, uint64_t *size_out, struct error *err);
 /** Id of the repository, tag, name of the repository, digest. */

@@ -41,6 +41,10 @@ static const struct pg_statement check_indexed_sql = {"check_indexed", "SELECT i
 static const struct pg_statement check_posts_sql = {
     "check_posts", "SELECT p.key, p.list FROM unnest($2::int8[]) AS k (key) JOIN audit_post p ON p.key = k.key AND p.block = $1 ORDER BY p.key",
     "int8 int8[]", "int8 bytea"};
+static const struct pg_statement check_blind_sql = {
+    "check_blind", "SELECT b.key, s.subject, b.list FROM unnest($2::int8[]) AS k (key) JOIN audit_blind b ON b.key = k.key AND b.block = $1"
+    " JOIN audit_subject s ON s.id = b.subject ORDER BY b.key, s.subject",
+    "int8 int8[]", "int8 bytea bytea"};
 static const struct pg_statement check_size_sql = {"check_size", "SELECT size FROM audit_log", "", "int8"};
 static const struct pg_statement check_tags_sql = {
     "check_tags",
@@ -104,7 +108,7 @@ static const struct pg_statement check_groups_sql = {
 static const struct pg_statement check_group_sql = {
     "check_group", "SELECT members FROM audit_dump_group WHERE group_id = $1", "uuid", "bytea"};
 static const struct pg_statement *const statements[] = {
-    &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql,
+    &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql, &check_blind_sql,
     &check_size_sql, &check_tags_sql, &check_tag_sql, &check_bindings_sql, &check_live_sql, &check_blocks_sql,
     &check_doubt_row_sql, &check_believed_sql, &check_likely_sql, &check_robots_sql, &check_logins_sql,
     &check_persons_sql, &check_person_sql, &check_links_sql, &check_link_sql, &check_link_of_sql, &check_tellings_sql, &check_groups_sql, &check_group_sql,
@@ -188,6 +192,16 @@ struct result check_load_posts(struct pg *pg, uint64_t block, const int64_t *key
     pg_add_int8(&arguments, (int64_t)block);
     pg_add_int8_array(&arguments, keys, count);
     return pg_run(pg, &check_posts_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_blind(struct pg *pg, uint64_t block, const int64_t *keys, size_t count, struct pg_rows **rows_out,
+                               struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)block);
+    pg_add_int8_array(&arguments, keys, count);
+    return pg_run(pg, &check_blind_sql, &arguments, rows_out, err);
 }
 
 struct result check_load_size(struct pg *pg, uint64_t *size_out, struct error *err)

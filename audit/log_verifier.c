@@ -129,7 +129,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 static struct result check_payloads(struct log_verifier *verifier, uint64_t first, uint64_t end,
                                     struct payload_findings *findings, struct error *err)
 {
-    const struct payload_keys keys = {verifier->options.sequencer->keyd, verifier->options.sequencer->origin};
+    const bool is_round = findings == &verifier->payloads; /* the index may be behind new entries */
+    const struct payload_keys keys = {verifier->options.sequencer->keyd, verifier->options.sequencer->origin, is_round};
 
     TRY(log_check_payloads(verifier->check, first, end, &keys, findings, err));
     report_payloads(verifier, findings);
@@ -161,19 +162,17 @@ static struct result verify_new_entries(struct log_verifier *verifier, size_t *w
 }
 
 /* Reports rows that the index of searches lacks, once in a round. Somebody removed them, because the index says that it has these entries. */
-static void report_terms(struct log_verifier *verifier)
+static void report_unfound(struct log_verifier *verifier)
 {
+    const uint64_t first = verifier->terms.missing > 0 ? verifier->terms.first : verifier->payloads.first_hidden;
     struct error why;
 
-    raise_to(AUDIT_METRIC(audit_search_missing), verifier->terms.missing);
-    if (verifier->terms_are_reported || verifier->terms.missing == 0) return;
+    raise_to(AUDIT_METRIC(audit_search_missing), verifier->terms.missing + verifier->payloads.hidden);
+    if (verifier->terms_are_reported || verifier->terms.missing + verifier->payloads.hidden == 0) return;
     verifier->terms_are_reported = true;
-    failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)verifier->terms.first);
-    sequencer_notice(
-        verifier->options.sequencer,
-        "a search does not find some events by their words: rows of audit_post are gone or were edited; have the index "
-        "made again, and find out who did it",
-        &why);
+    failure_write(&why, ERROR_CORRUPT, "entry %llu is the first of this round", (unsigned long long)first);
+    sequencer_notice(verifier->options.sequencer,
+                     "searches miss events: rows of audit_post or audit_blind were edited; have the index made again", &why);
 }
 
 /* Reports a row that events do not lead to at once, but only once in a round. */
@@ -197,7 +196,7 @@ static struct result check_next_tile(struct log_verifier *verifier, size_t *weig
     TRY(log_check_tile(verifier->check, index, err));
     TRY(check_payloads(verifier, first, smaller(verifier->check->size, first + TILE_WIDTH), &verifier->payloads, err));
     TRY(log_check_terms(verifier->check, index, &verifier->terms, err));
-    report_terms(verifier);
+    report_unfound(verifier);
     TRY(log_check_tellings(verifier->check, index, &verifier->rows, err));
     report_rows(verifier);
     verifier->done++;
@@ -291,7 +290,7 @@ static struct result end_round(struct log_verifier *verifier, struct error *err)
     metric_set(AUDIT_METRIC(audit_payloads_damaged), (int64_t)(verifier->payloads.damaged + verifier->recent.damaged));
     metric_set(AUDIT_METRIC(audit_facts_missing), (int64_t)(verifier->payloads.facts_missing + verifier->recent.facts_missing));
     metric_set(AUDIT_METRIC(audit_facts_damaged), (int64_t)(verifier->payloads.facts_damaged + verifier->recent.facts_damaged));
-    metric_set(AUDIT_METRIC(audit_search_missing), (int64_t)verifier->terms.missing);
+    metric_set(AUDIT_METRIC(audit_search_missing), (int64_t)(verifier->terms.missing + verifier->payloads.hidden));
     metric_set(AUDIT_METRIC(audit_rows_wrong), (int64_t)verifier->rows.count);
     metric_set(AUDIT_METRIC(audit_rows_untold), (int64_t)verifier->rows.untold);
     metric_set(AUDIT_METRIC(audit_verify_last), clock_wall_ms() / 1000);

@@ -1,6 +1,6 @@
 /*
- * Thirteen edits that the owner of the database can make, each while the service runs: the service notices it within its stated time, and so does an auditor who
- * checks a dump. docs/audit.md, "Time until a change is reported": the verifier's pause and one whole round; here there is no pause, and a round of 600 entries
+ * Fifteen edits that the owner of the database can make, each while the service runs: the service notices it within its stated time, and so does an auditor who
+ * checks a dump, unless only an opened sealed part shows it. docs/audit.md, "Time until a change is reported": the verifier's pause and one whole round; here there is no pause, and a round of 600 entries
  * takes less than a second.
  */
 #include "tests/integration/forks_fixture.h"
@@ -43,14 +43,15 @@ static struct fsck *check_dump(const struct audit_log *log, struct buffer *dump)
 
 /* ---- the edits ---- */
 
-static const char save[] = "CREATE TABLE old_entry AS TABLE audit_entry; CREATE TABLE old_tile AS TABLE audit_tile;"
-                           " CREATE TABLE old_run AS TABLE audit_run; CREATE TABLE old_post AS TABLE audit_post;"
-                           " CREATE TABLE old_payload AS TABLE audit_payload; CREATE TABLE old_log AS TABLE audit_log;"
-                           " CREATE TABLE old_checkpoint AS SELECT size, root, note FROM audit_checkpoint";
+static const char save[] =
+    "CREATE TABLE old_entry AS TABLE audit_entry; CREATE TABLE old_tile AS TABLE audit_tile;"
+    " CREATE TABLE old_run AS TABLE audit_run; CREATE TABLE old_post AS TABLE audit_post; CREATE TABLE old_blind AS TABLE audit_blind;"
+    " CREATE TABLE old_payload AS TABLE audit_payload; CREATE TABLE old_log AS TABLE audit_log;"
+    " CREATE TABLE old_checkpoint AS SELECT size, root, note FROM audit_checkpoint";
 static const char restore[] =
-    "TRUNCATE audit_entry, audit_tile, audit_run, audit_post, audit_payload, audit_checkpoint, tag; DELETE FROM scim_user;"
+    "TRUNCATE audit_entry, audit_tile, audit_run, audit_post, audit_blind, audit_payload, audit_checkpoint, tag; DELETE FROM scim_user;"
     " INSERT INTO audit_entry TABLE old_entry; INSERT INTO audit_tile TABLE old_tile; INSERT INTO audit_run TABLE old_run;"
-    " INSERT INTO audit_post TABLE old_post; INSERT INTO audit_payload TABLE old_payload;"
+    " INSERT INTO audit_post TABLE old_post; INSERT INTO audit_blind TABLE old_blind; INSERT INTO audit_payload TABLE old_payload;"
     " INSERT INTO audit_checkpoint (size, root, note) SELECT size, root, note FROM old_checkpoint;"
     " UPDATE audit_log l SET size = o.size, last_ts = o.last_ts, frontier = o.frontier FROM old_log o";
 
@@ -69,6 +70,8 @@ static const char restore[] =
 /* How the service notices: it stops, and says this; or a metric rises, and the operator is told. */
 #define STOPS(words) words, NULL
 #define TELLS(name)  NULL, AUDIT_METRIC(name)
+/* Its keys are made of sealed parts, which a dump does not open (docs/audit.md, "What fsck can't see"). */
+#define NOT_BY_FSCK FSCK_SEARCH_INDEX, NULL
 
 static const struct edit_row {
     const char *name, *sql;
@@ -96,6 +99,10 @@ static const struct edit_row {
      FSCK_KEY_INDEX, "number"},
     {"a row of an index", "UPDATE audit_post SET list = '\\x0011' WHERE key = (SELECT max(key) FROM audit_post)",
      TELLS(audit_search_missing), FSCK_SEARCH_INDEX, "one of its words"},
+    {"a row of the index of addresses", "DELETE FROM audit_blind WHERE key = (SELECT max(key) FROM audit_blind)",
+     TELLS(audit_search_missing), NOT_BY_FSCK},
+    {"a place in that index", "UPDATE audit_blind SET list = '\\x0011' WHERE key = (SELECT min(key) FROM audit_blind)",
+     TELLS(audit_search_missing), NOT_BY_FSCK},
     {"a row dropped", "DELETE FROM audit_entry WHERE seq = 400", STOPS("entry 400"), FSCK_ENTRY, "missing"},
     {"a tag", MADE_TAG, TELLS(audit_rows_wrong), FSCK_TAG, "there is none"},
     {"a person of SCIM",
@@ -120,7 +127,8 @@ static void fsck_finds(const struct audit_log *log, const struct edit_row *row, 
     OWNED(fsck) *fsck = check_dump(log, dump);
     struct error err = {0};
 
-    if (is_found(fsck_report(fsck), row)) return;
+    if (row->says == NULL) assert_int_equal(fsck_report_count(fsck_report(fsck)), 0);
+    if (row->says == NULL || is_found(fsck_report(fsck), row)) return;
     must(fsck_report_text(fsck_report(fsck), &text, &err), &err);
     fail_msg("%s: fsck does not find it: %s", row->name, buffer_text(&text));
 }

@@ -315,7 +315,7 @@ static void odd_entries_are_passed(void **state)
     database_execute(log.database, row->sql);
     OWNED(pg) *pg = checker(&log);
     OWNED(log_check) *check = NULL;
-    const struct payload_keys keys = {keyd_process_client(log.keyd), TEST_ORIGIN};
+    const struct payload_keys keys = {keyd_process_client(log.keyd), TEST_ORIGIN, false};
     assert_true(log_check_new(pg, &check, &err).ok);
     if (!log_check_payloads(check, 0, 10, &keys, &found, &err).ok) fail_msg("%s", err.message);
     assert_int_equal(found.damaged, row->damaged);
