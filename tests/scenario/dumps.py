@@ -159,6 +159,30 @@ def checkpoints_are_compared():
         code, said, why = compare(made, "--evidence=" + os.path.join(SEEDS, name))
         assert code == wanted and (code == 1 or said.startswith("FORKED: ")), (name, said, why)
     assert compare(key, "--evidence=" + os.path.join(SEEDS, "equal_sizes"))[0] == 1  # of another log
+    for name in ("equal_sizes", "a_longer_log"):
+        a_fork_is_found_and_shown(made, name)
+
+
+def a_fork_is_found_and_shown(key, name):
+    """From what two auditors have: one the smaller checkpoint, the other the larger one, with the registry's proof if the sizes differ."""
+    kept, met, evidence = (os.path.join(server.root, file) for file in ("kept", "met", "fork.evidence"))
+    with open(os.path.join(SEEDS, name), "rb") as file:
+        wanted = file.read()
+    head, notes = wanted.split(b"\n\n", 1)
+    _, lengths, *prefix = head.split(b"\n")
+    first, second = notes[:int(lengths.split()[0])], notes[int(lengths.split()[0]):]
+    proof = b"".join(line + b"\n" for line in [b"old " + first.split(b"\n")[1], *prefix[1:], b""]) if prefix else b""
+    for path, content in ((kept, first), (met, proof + second)):
+        with open(path, "wb") as file:
+            file.write(content)
+    code, said, why = compare(key, "--output=" + evidence, kept, met)
+    assert code == 1 and said.startswith("FORKED: "), (name, code, said, why)
+    with open(evidence, "rb") as file:
+        assert file.read() == wanted, name
+    assert compare(key, "--evidence=" + evidence) == (0, said, "")
+    os.remove(evidence)
+    code, again, why = compare(key, met, kept)
+    assert (code, again) == (1, said) and not os.path.exists(evidence), (name, code, again, why)
 
 
 EDITS = (
