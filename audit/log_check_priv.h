@@ -26,6 +26,7 @@ struct log_check {
     uint64_t unreadable;                /* signed entries that this program can't read as events */
     const struct rights_cursor *rights; /* while rights are checked */
     bool looks_without_index;
+    bool takes_completed; /* an event that says that something was done later counts as well */
 
     /* Of the tile that is being checked. */
     struct archived_leaves *archived; /* leaves that are not in the rows; kept for the other checks of this tile */
@@ -184,6 +185,11 @@ RESULT log_check_links(struct log_check *check, struct scim_cursor *cursor, size
  */
 RESULT log_check_tellings(struct log_check *check, uint64_t index, struct row_findings *findings, struct error *err);
 
+/**
+ * Checks that the tags and bindings which the entries of a tile have made are stored, unless a later event has removed or ended them (by the same events as fsck).
+ */
+RESULT log_check_removed(struct log_check *check, uint64_t index, struct row_findings *findings, struct error *err);
+
 /* --- events by their words, for rows that are not signed (log_check_rows.c) --- */
 struct check_wanted {
     const char *action;
@@ -276,6 +282,13 @@ RESULT check_load_link(struct pg *pg, int64_t number, struct pg_rows **rows_out,
 RESULT check_load_link_of(struct pg *pg, uint64_t entry, struct pg_rows **rows_out, struct error *err);
 /** Number, time and leaf of the entries first <= number < end that tell of rows of SCIM. */
 RESULT check_load_tellings(struct pg *pg, uint64_t first, uint64_t end, struct pg_rows **rows_out, struct error *err);
+/** Number, time and leaf of the entries first <= number < end that have made tags or bindings. */
+RESULT check_load_makers(struct pg *pg, uint64_t first, uint64_t end, struct pg_rows **rows_out, struct error *err);
+/** The places, from 1 on, of what is not stored: tags of repositories; bindings by their ids, which must be UUIDs. */
+RESULT check_load_removed_tags(struct pg *pg, const struct bytes *repositories, const struct bytes *tags, size_t count,
+                               struct pg_rows **rows_out, struct error *err);
+RESULT check_load_removed_bindings(struct pg *pg, const struct bytes *ids, size_t count, struct pg_rows **rows_out,
+                                   struct error *err);
 /** The state of one person, whether its row names an event, digest of the externalId; no row if there is no such person. */
 RESULT check_load_person(struct pg *pg, const struct uuid *id, struct pg_rows **rows_out, struct error *err);
 /** Id, digest of the members. `after` NULL: from the first on. */

@@ -60,7 +60,9 @@ static bool is_wanted(const struct leaf *leaf, const struct check_wanted *wanted
         const char *detail = target->resource[name] == '#' ? target->resource + name + 1 : "";
         const bool is_there =
             wanted->name == NULL || (strlen(wanted->name) == name && strncmp(wanted->name, target->resource, name) == 0);
-        if (!is_there || strcmp(target->action, wanted->action) != 0 || !has_word(detail, wanted->word)) continue;
+        if (!is_there || strcmp(target->action, wanted->action) != 0 ||
+            (wanted->field != SEARCH_ACTION && !has_word(detail, wanted->word)))
+            continue;
         if (wanted->also != NULL && !has_word(detail, wanted->also)) continue;
         *found = (struct check_found){true, leaf->sequence, strcmp(leaf->actor, "system") == 0, leaf->time_ms, ""};
         (void)snprintf(found->detail, sizeof found->detail, "%s", detail);
@@ -81,7 +83,9 @@ struct result check_look_at(struct log_check *check, uint64_t sequence, const st
     TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
     if (!leaf_read(archived_leaf(archived, rows, 0, CHECK_LEAF_COLUMN), &check->leaf, &why).ok)
         return why.kind == ERROR_NO_MEMORY ? failure(err, why.kind, "%s", why.message) : SUCCESS;
-    const bool did_it = strcmp(check->leaf.outcome, "allowed") == 0 && strstr(check->leaf.reason.note, EVENT_OF_REPEAT) == NULL;
+    const bool is_done =
+        strcmp(check->leaf.outcome, "allowed") == 0 || (check->takes_completed && strcmp(check->leaf.outcome, "completed") == 0);
+    const bool did_it = is_done && strstr(check->leaf.reason.note, EVENT_OF_REPEAT) == NULL;
     if (did_it) (void)is_wanted(&check->leaf, wanted, found);
     return SUCCESS;
 }

@@ -107,11 +107,23 @@ static const struct pg_statement check_groups_sql = {
     "check_groups", "SELECT group_id, members FROM audit_dump_group WHERE $1 IS NULL OR group_id > $1 ORDER BY group_id LIMIT 8", "uuid", "uuid bytea"};
 static const struct pg_statement check_group_sql = {
     "check_group", "SELECT members FROM audit_dump_group WHERE group_id = $1", "uuid", "bytea"};
+static const struct pg_statement check_makers_sql = {
+    "check_makers", "SELECT seq, ts, leaf FROM audit_entry WHERE seq >= $1 AND seq < $2 AND outcome = 'allowed'"
+    " AND action IN ('manifest.push', 'manifest.promote', 'binding.create') ORDER BY seq", "int8 int8", "int8 int8 bytea"};
+static const struct pg_statement check_removed_tags_sql = {
+    "check_removed_tags", "SELECT w.n FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS w (repository, tag, n)"
+    " WHERE NOT EXISTS (SELECT FROM audit_dump_tag t WHERE t.full_name = w.repository AND t.name = w.tag) ORDER BY w.n",
+    "text[] text[]", "int8"};
+static const struct pg_statement check_removed_bindings_sql = {
+    "check_removed_bindings", "SELECT w.n FROM unnest($1::text[]) WITH ORDINALITY AS w (id, n)"
+    " WHERE NOT EXISTS (SELECT FROM audit_dump_binding b WHERE b.binding_id = w.id::uuid) ORDER BY w.n",
+    "text[]", "int8"};
 static const struct pg_statement *const statements[] = {
     &check_entries_sql, &check_keys_sql, &check_tile_sql, &check_runs_sql, &check_notes_sql, &check_end_sql, &check_indexed_sql, &check_posts_sql, &check_blind_sql,
     &check_size_sql, &check_tags_sql, &check_tag_sql, &check_bindings_sql, &check_live_sql, &check_blocks_sql,
     &check_doubt_row_sql, &check_believed_sql, &check_likely_sql, &check_robots_sql, &check_logins_sql,
     &check_persons_sql, &check_person_sql, &check_links_sql, &check_link_sql, &check_link_of_sql, &check_tellings_sql, &check_groups_sql, &check_group_sql,
+    &check_makers_sql, &check_removed_tags_sql, &check_removed_bindings_sql,
 };
 /* clang-format on */
 const struct pg_table audit_check_table = PG_TABLE(statements);
@@ -372,4 +384,32 @@ struct result check_load_tellings(struct pg *pg, uint64_t first, uint64_t end, s
     pg_add_int8(&arguments, (int64_t)first);
     pg_add_int8(&arguments, (int64_t)end);
     return pg_run(pg, &check_tellings_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_makers(struct pg *pg, uint64_t first, uint64_t end, struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_int8(&arguments, (int64_t)first);
+    pg_add_int8(&arguments, (int64_t)end);
+    return pg_run(pg, &check_makers_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_removed_tags(struct pg *pg, const struct bytes *repositories, const struct bytes *tags, size_t count,
+                                      struct pg_rows **rows_out, struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text_array(&arguments, repositories, count);
+    pg_add_text_array(&arguments, tags, count);
+    return pg_run(pg, &check_removed_tags_sql, &arguments, rows_out, err);
+}
+
+struct result check_load_removed_bindings(struct pg *pg, const struct bytes *ids, size_t count, struct pg_rows **rows_out,
+                                          struct error *err)
+{
+    struct pg_arguments arguments = {0};
+
+    pg_add_text_array(&arguments, ids, count);
+    return pg_run(pg, &check_removed_bindings_sql, &arguments, rows_out, err);
 }

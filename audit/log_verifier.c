@@ -198,6 +198,7 @@ static struct result check_next_tile(struct log_verifier *verifier, size_t *weig
     TRY(log_check_terms(verifier->check, index, &verifier->terms, err));
     report_unfound(verifier);
     TRY(log_check_tellings(verifier->check, index, &verifier->rows, err));
+    TRY(log_check_removed(verifier->check, index, &verifier->rows, err));
     report_rows(verifier);
     verifier->done++;
     *weight_out = TILE_WIDTH;
