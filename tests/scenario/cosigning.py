@@ -312,6 +312,36 @@ def a_keyd_that_was_killed_waits_for_the_quorum_too():
     wait_until(lambda: size_of(published().body.decode()) > before, 30, "the cosigned log stands still")
 
 
+def signed(kind, name, body, scope="", **more):
+    """By the root, which is also the key of an approver here."""
+    now = time.time()
+    ends = {} if kind == "restriction" else {"expires": signing_keys.utc(now + 86400)}
+    document = signing_keys.canonical({"schema": "sijil.document/v1", "kind": kind, "scope": scope, "name": name, "version": 1, "effective_from": signing_keys.utc(now), **ends, "body": body, **more})
+    return signing_keys.sign(document, os.path.join(server.folder, "officer", "approver.pem"), f"application/vnd.sijil.{kind}.v1+json")
+
+
+def administrative_changes():
+    """What an administrator may do with a quorum, by path; docs/witness.md, "What waits for a quorum"."""
+    sink = signed("audit-sink", "old", {"transport": "file", "region": "local/main", "address": "old.ndjson", "classes": {"api-activity": []}})
+    rule = signed("detection-rule", "pulls", {"detector": "mass-pull", "threshold": 5})
+    person = signed("erasure", "0" * 64, {"reason": "a test"})
+    free = {"metadata": {"id": "main.closed", "version": 1, "scope": ["main/**"], "organisation": "main", "effective_from": "2026-01-01T00:00:00Z", "review_by": "2030-01-01"},
+            "rules": [{"id": "A", "effect": "require", "ops": ["ingest"], "target": {"geo_within": ["AE"]}, "message": "m"}]}
+    restriction = signed("restriction", "main.closed", {"policy": {"apiVersion": "sijil.policy/v1", "kind": "ResidencyPolicy", "closed": False, **free}}, "main")
+    release = signed("legal-hold", "kept", {}, version=2, withdrawn="over")
+    hold = {"scope": "main/models", "reason": "a test"}
+    project, holds = "/projects/main/models", "/content-holds/3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a11"
+
+    def twice(envelope):
+        return {"envelopes": [envelope, envelope]}
+    return [("/audit/sinks", sink), ("/audit/sinks/old/approval", twice(sink)), ("/audit/detections", rule), ("/audit/detections/pulls/approval", twice(rule)), ("/erasures", person),
+            (f"/erasures/{'0' * 64}/approval", twice(person)), ("/restrictions", restriction), ("/restrictions/main.closed/approval", twice(restriction)),
+            ("/holds/kept/withdrawal", release), ("/holds/kept/approval", twice(release)), (holds + "/release", hold), (holds + "/release/approval", {"scope": "main/models", "asked_by": "ext:" + "0" * 64}),
+            ("/log-key", signing_keys.sign(b"an order", os.path.join(server.folder, "officer", "approver.pem"), "application/vnd.sijil.log-key.v1+json")),
+            (project + "/quota", {}), (project + "/rules", {}), (project + "/copies", {"region": "no/such"}), (project + "/move", {"region": "no/such"}),
+            ("/regions/drain", {"region": "local/main", "end": True}), ("/regions/retire", {"region": "local/main"})]
+
+
 def without_a_quorum_rights_are_taken_and_not_made():
     admin = server.client(server.admin)
     kept = admin.api("POST", "/robots", {"organisation": "main", "name": "to-be-revoked"})
@@ -321,14 +351,19 @@ def without_a_quorum_rights_are_taken_and_not_made():
         return admin.call("POST", "/api/v1/robots", json.dumps({"organisation": "main", "name": name}), {"Content-Type": "application/json"}, scope="registry:admin:*")
     wait_until(lambda: make(f"robot-{time.monotonic_ns()}").status == 503, 60, "rights are made without a quorum")
     refused = make("another")
-    key, now = os.path.join(server.folder, "officer", "approver.pem"), time.time()
-    document = signing_keys.canonical({"schema": "sijil.document/v1", "kind": "scim-service", "scope": "", "name": "bank", "version": 1, "effective_from": signing_keys.utc(now),
-                                       "expires": signing_keys.utc(now + 86400), "body": {"issuer": "https://id.bank.example", "claim": "/sub", "client": "robot:" + kept["id"], "deactivations": 5}})
-    signed = signing_keys.sign(document, key, "application/vnd.sijil.scim-service.v1+json")
-    waits = admin.call("POST", "/api/v1/scim", json.dumps(signed), {"Content-Type": "application/json"}, scope="registry:admin:*")
+    service = signed("scim-service", "bank", {"issuer": "https://id.bank.example", "claim": "/sub", "client": "robot:" + kept["id"], "deactivations": 5})
+    waits = admin.call("POST", "/api/v1/scim", json.dumps(service), {"Content-Type": "application/json"}, scope="registry:admin:*")
     assert waits.status == 503 and b"no quorum of witnesses has cosigned" in waits.body, waits.body
     assert b"no quorum of witnesses has cosigned" in refused.body and int(refused["Retry-After"]) > 0, refused.body
-    assert metric('sijil_refused_total{why="no_witnesses"}') >= 2
+    waiting = administrative_changes()
+    for path, body in waiting:
+        method = "PUT" if path.endswith(("/quota", "/rules")) else "POST"
+        answer = admin.call(method, "/api/v1" + path, json.dumps(body), {"Content-Type": "application/json"}, scope="registry:admin:*")
+        assert answer.status == 503 and b"no quorum of witnesses has cosigned" in answer.body, (path, answer.status, answer.body)
+    assert metric('sijil_refused_total{why="no_witnesses"}') >= 2 + len(waiting)
+    hold = signed("legal-hold", "kept", {"content": "main/models", "reason": "what keeps something does not wait"})
+    answer = admin.call("POST", "/api/v1/holds", json.dumps(hold), {"Content-Type": "application/json"}, scope="registry:admin:*")
+    assert b"no quorum" not in answer.body or answer.status != 503, answer.body
     assert admin.call("DELETE", f"/api/v1/robots/{kept['id']}", scope="registry:admin:*").status in (200, 204)
     grow()
     state["second"].start()
