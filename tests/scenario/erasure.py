@@ -209,6 +209,21 @@ def two_other_persons_sign():
     assert len(events(actor="alice")) >= 30  # a draft has no effect
 
 
+def nobody_erases_its_own_robots():
+    """A robot that is revoked, of whoever made it and of whoever rotated its secret."""
+    ann = server.client(people["ann"]["login"])
+    robots = [ann.api("POST", "/robots", {"organisation": "main", "name": name}) for name in ("of-ann", "of-both")]
+    for robot in robots:
+        admin().api("POST", "/bindings", {"robot": robot["id"], "role": "consumer", "scope": "main/models"})
+        assert Client(server, (robot["name"], robot["secret"])).repository("main/models/digits").call("GET", "tags/list").status == 200
+    server.client(people["ben"]["login"]).api("POST", f"/robots/{robots[1]['id']}/secret")
+    for robot, by, code in ((robots[0], "ann", 4), (robots[1], "ann", 4), (robots[1], "ben", 4), (robots[0], "ben", 0)):
+        admin().call("DELETE", f"/api/v1/robots/{robot['id']}", scope="registry:admin:*")
+        said = sign(by, robot["name"], code=code)
+        assert ("ERASURE-SELF: nobody erases itself or its own robots" in said) == (code == 4), (robot["name"], by, said)
+    assert "ERASURE-SELF" in sign("ann", robots[0]["name"], code=4)  # as the second one, too
+
+
 def a_hold_stops_it():
     held = sijil("ben", "admin", "hold", "add", at, "case-7", "--subject", "alice", "--key", people["ben"]["key"], "--reason", "a court asks", "--json")
     assert held["state"] == "in force" and held["body"]["subject"] == state["alice"] and "alice" not in json.dumps(held), held
@@ -421,6 +436,7 @@ def the_continuous_check_does_not_complain():
     server.start()
     wait_until(lambda: metric("sijil_audit_verify_last_seconds") > 0, 120, "no round of the verification ends")
     assert metric("sijil_audit_payloads_missing") == 0 and metric("sijil_audit_payloads_damaged") == 0
+    assert metric("sijil_audit_search_missing") == 0 and metric("sijil_audit_rows_wrong") == 0
     assert metric("sijil_audit_forked") == 0
 
 
@@ -474,6 +490,27 @@ def a_copy_from_before_gives_her_back_until_the_epoch_ends():
     bob = [event for event in events(actor="bob")]
     assert len(bob) >= 40 and all(event["who"]["subject"] == "bob" for event in bob)  # others are still found, and opened
     wait_until(lambda: len({event["seq"] for event in events(address="127.0.0.3")} & {event["seq"] for event in bob}) >= 40, 60, "the index is not made again")
+
+
+def no_file_of_the_registry_gives_her_back():
+    """Of her the write-ahead log and dead rows may still have what put_copy_back() has put back, which nothing opens, and the name in rows of roles (docs/erasure.md). What her
+    sealed parts said is in no file, with what PostgreSQL has kept in memory written out."""
+    server.sql("CHECKPOINT")
+    server.sql("SELECT pg_switch_wal()")
+    server.sql("CHECKPOINT")
+    said = [b'"subject":"alice"', b"127.0.0.2"]
+    found, read = {piece: [] for piece in (*said, b"bob")}, 0
+    for place, _, names in os.walk(server.folder):
+        for path in (os.path.join(place, name) for name in names):
+            if os.path.islink(path) or not os.path.isfile(path):
+                continue
+            with open(path, "rb") as file:
+                data = file.read()
+            read += len(data)
+            for piece, paths in found.items():
+                paths += [path] if piece in data else []
+    assert any("/base/" in path for path in found[b"bob"]) and any("/pg_wal/" in path for path in found[b"bob"]), "the search does not find a name that is there"
+    assert read > 16 << 20 and not any(found[piece] for piece in said), {piece: found[piece] for piece in said}
 
 
 def an_exposure_lists_what_was_done_and_by_what_was_made():
@@ -787,9 +824,9 @@ def the_whole_log_is_sound_after_all_of_that():
 
 prepare()
 run(a_person_gets_a_copy_of_what_is_held, an_exposure_lists_what_was_done_and_by_what_was_made, an_exposure_of_a_person_whose_name_looks_like_a_token_or_a_certificate,
-    a_plan_tells_what_goes_and_what_stays, an_auditors_export_is_no_event_of_the_person, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, policies_keep_events, two_other_persons_sign, a_hold_stops_it, holds_of_content_are_signed,
+    a_plan_tells_what_goes_and_what_stays, an_auditors_export_is_no_event_of_the_person, only_approvers_may_ask, neither_roles_nor_young_events_are_passed_over, policies_keep_events, two_other_persons_sign, nobody_erases_its_own_robots, a_hold_stops_it, holds_of_content_are_signed,
     an_entry_without_its_bytes_leads_to_the_key, the_second_signature_erases, a_dump_of_the_database_has_no_name, proofs_and_exports_still_verify, the_continuous_check_does_not_complain,
-    a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, kills_at_each_step_lead_to_one_end,
+    a_certificate_is_checked_offline, a_copy_from_before_gives_her_back_until_the_epoch_ends, no_file_of_the_registry_gives_her_back, kills_at_each_step_lead_to_one_end,
     a_person_with_a_role_again_keeps_nobody_waiting, a_person_that_never_acted_is_erased_too, a_person_of_scim_that_never_acted_is_erased_too,
     a_person_that_acts_after_its_plan_keeps_the_pseudonym,
     a_person_that_comes_back_is_another_one, the_whole_log_is_sound_after_all_of_that, server=server)
