@@ -93,6 +93,17 @@ def archive(before, region=REGION, login=None, status=200):
     return answer.json
 
 
+def environment_of():
+    return {**os.environ, "HOME": fleet.root, "XDG_CONFIG_HOME": fleet.path("client")}
+
+
+def command(*words, code=0, given=""):
+    """`sijil WORDS` of the last login: what it prints."""
+    done = subprocess.run([sijil_test.program("sijil"), *words], input=given + "\n", text=True, capture_output=True, env=environment_of(), timeout=120)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
 def a_log_fills():
     os.mkdir(fleet.path("delivered"))
     fleet.start()
@@ -162,9 +173,15 @@ def a_partition_is_released_after_it_was_archived():
     except AssertionError as why:
         assert "not all entries" in str(why), why
     before = len(fleet.store.requests())
-    answer = archive(str(PIECE + 10))
-    assert answer == {"archived": PIECE, "archived_to": PIECE, "done": True}, answer
+    at = f"127.0.0.1:{fleet.port}"
+    command("login", at, "--username", fleet.admin[0], "--ca-file", fleet.ca_file, given=fleet.admin[1])
+    assert "--before NUMBER|TIME and --region REGION are both needed" in command("admin", "audit", "archive", at, "--before", "7", code=2)
+    assert "0 entries were archived now; all entries before 0 are" in command("admin", "audit", "archive", at, "--before", "90d", "--region", REGION)
+    said = command("admin", "audit", "archive", at, "--before", str(PIECE + 10), "--region", REGION)
+    assert f"{PIECE} entries were archived now; all entries before {PIECE} are in a region, too" in said, said
     assert archive(str(PIECE + 10)) == {"archived": 0, "archived_to": PIECE, "done": True}
+    again = command("admin", "audit", "archive", at, "--before", str(PIECE + 10), "--region", REGION, "--json")
+    assert json.loads(again) == {"archived": 0, "archived_to": PIECE, "done": True}, again
     assert any(" GET " in f" {line} " for line in fleet.store.requests()[before:]), "it was not read back"
     fleet.psql.ask("SET ROLE sijil_owner; CALL audit_release_archived('audit_entry_0'); RESET ROLE")
     fleet.psql.ask("CALL audit_release_archived('audit_entry_0')")  # once more, as the administrator of the database
@@ -274,6 +291,26 @@ def verify(command, path, *more):
     return done.returncode, done.stdout, done.stderr
 
 
+def an_export_takes_memory_for_a_page():
+    """However long it is: the gateway makes pages of a megabyte, and the client takes no more for twice the lines."""
+    client, at, peaks, sizes = auditors()[0], f"127.0.0.1:{fleet.port}", {}, {}
+    command("login", at, "--username", state["auditor"][0], "--ca-file", fleet.ca_file, given=state["auditor"][1])
+    environment = {**environment_of(), "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0"}
+    for end in (PIECE // 2, PIECE):
+        path = fleet.path(f"to-{end}")
+        words = ["audit", "export", at, "--key", f"res:{REPOSITORY}", "--to", str(end), "-o", path]
+        process = subprocess.Popen([sijil_test.program("sijil"), *words], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, process.returncode
+        peaks[end], sizes[end] = usage.ru_maxrss, os.path.getsize(path)
+    print(f"     files of {sizes[PIECE // 2]} and {sizes[PIECE]} bytes, {peaks[PIECE // 2]} and {peaks[PIECE]} KiB")
+    assert sizes[PIECE] - sizes[PIECE // 2] > 1 << 20 and peaks[PIECE] - peaks[PIECE // 2] < 1024, (sizes, peaks)
+    made = client.api("POST", "/audit/exports", {"key": f"res:{REPOSITORY}", "nonce": "0123456789abcdef" * 2, "to": str(PIECE)})
+    first = client.call("GET", f"/api/v1/audit/exports/{made['number']}/lines", scope="registry:admin:*")
+    assert first.status == 200 and 1 << 19 < len(first.body) <= 1 << 20, (first.status, len(first.body))
+
+
 def a_dump_says_what_it_leaves_out():
     """Neither damage nor a silent pass; and bytes that are gone of an event that a tag follows from are found."""
     state["vkey"] = auditors()[0].api("GET", "/audit/key")["vkey"]
@@ -336,5 +373,5 @@ def a_false_leaf_in_its_place_is_found():
 
 sijil_test.run(a_log_fills, only_an_allowed_region_gets_entries, what_a_set_forbids_while_bytes_move_is_not_noted, a_partition_is_released_after_it_was_archived, it_is_read_as_before,
                a_sink_that_is_behind_gets_released_entries, a_sink_says_that_a_region_is_away, detection_that_is_behind_reads_released_entries,
-               no_false_byte_is_shown_while_the_bucket_fails, the_verifier_reads_archived_entries, a_dump_says_what_it_leaves_out,
+               no_false_byte_is_shown_while_the_bucket_fails, the_verifier_reads_archived_entries, an_export_takes_memory_for_a_page, a_dump_says_what_it_leaves_out,
                the_verifier_compares_rows_with_released_entries, a_false_leaf_in_its_place_is_found, server=fleet)
