@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -105,6 +106,8 @@ def many_kinds_of_events_are_recorded():
             assert place.put_manifest(tag, place.manifest(b"content of " + name.encode())).status == 201
     for number in range(REQUESTS):
         act(number)
+    for number, name in enumerate(("publisher", "reader", "stranger", "publisher")):  # of runs that are not there, so they are denied or end with 404
+        request_of(state["logins"][name], "GET", f"/api/v1/projects/main/models/runs/3d0c2f1a-9b1e-4a57-8a43-0d6f5f0c7a1{number // 2}", "registry:admin:*", ADDRESSES[number])
     for path in ("/v2/main/models/digits/tags/list", "/v2/", "/api/v1/robots"):
         assert server.client().call("GET", path).status == 401
 
@@ -141,7 +144,9 @@ def words_of(action, detail):
             yield "digest", word
         elif action.startswith(("manifest.", "tag.")):
             yield "tag", word
-        elif not action.startswith("run."):
+        elif action.startswith("run.") and re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", word):
+            yield "run", word
+        else:
             yield "detail", word
 
 
@@ -227,10 +232,15 @@ def searches_equal_a_scan():
     actions = {event["entry"]["act"] for event in state["events"]}
     fields = {field for event in state["events"] for field, _ in event["said"]}
     assert len(state["events"]) > REQUESTS and len(actions) > 12, (len(state["events"]), actions)
-    assert fields >= {"actor", "outcome", "rule", "region", "digest", "tag", "detail", "country", "address", "network", "prefix"}, fields
+    assert fields >= {"actor", "outcome", "rule", "region", "digest", "tag", "detail", "run", "country", "address", "network", "prefix"}, fields
     assert len({value for event in state["events"] for field, value in event["said"] if field == "country"}) == 2
     hits = compare(state["logins"]["auditor"], state["events"], FILTERS)
     assert hits > FILTERS / 2, hits
+    runs = {value for event in state["events"] for field, value in event["said"] if field == "run"}
+    assert len(runs) == 2
+    for conditions in [{"run": value} for value in runs] + [{"run": min(runs), "actor": event["entry"]["actor"]} for event in state["events"] if ("run", min(runs)) in event["said"]]:
+        found = [event["seq"] for event in pages(state["logins"]["auditor"], conditions, order="ascending")[0]]
+        assert found == [event["seq"] for event in state["events"] if meets(event, conditions)] and found, (conditions, found)
     print(f"     {FILTERS} searches in {len(state['events'])} events, {hits} with an answer")
 
 
