@@ -15,7 +15,7 @@ struct blind_places {
     const struct payload_keys *keys;
     struct audit_page *page;
     struct country_memo *memo;
-    struct secret *key; /* of `year`; NULL: that year has none */
+    struct secret *key; /* of `year`; NULL: that year has none, or one that does not open */
     int year;           /* 0: none yet */
     bool is_missed[TILE_WIDTH];
     size_t count, key_count;
@@ -42,7 +42,7 @@ static struct result open_year(struct blind_places *places, struct pg *pg, int y
     secret_free(places->key);
     places->key = NULL;
     const struct result opened = blind_key_open(places->keys->keyd, pg, year, false, &places->key, err);
-    if (!opened.ok && err->kind != ERROR_NOT_FOUND) return opened;
+    if (!opened.ok && (err->kind == ERROR_UNAVAILABLE || err->kind == ERROR_NO_MEMORY)) return opened;
     places->year = year;
     return SUCCESS;
 }

@@ -26,7 +26,8 @@ struct log_check {
     uint64_t unreadable;                /* signed entries that this program can't read as events */
     const struct rights_cursor *rights; /* while rights are checked */
     bool looks_without_index;
-    bool takes_completed; /* an event that says that something was done later counts as well */
+    bool takes_completed; /* events that say that something was done count, and not those that allowed it */
+    uint64_t looks_after; /* check_find_last() may leave out the blocks before this entry's */
 
     /* Of the tile that is being checked. */
     struct archived_leaves *archived; /* leaves that are not in the rows; kept for the other checks of this tile */

@@ -5,10 +5,12 @@
 #include "audit/archive_priv.h"
 #include "audit/format/row_told.h"
 #include "audit/log_check_priv.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
 
-#define MADE_MAX 64 /* rows that are looked up together */
+#define MADE_MAX    64                     /* rows that are looked up together */
+#define DELETION_MS ((int64_t)3600 * 1000) /* that a deletion of a place may go on */
 
 /* A row that an event has made. */
 struct made {
@@ -34,17 +36,20 @@ struct removed {
 
 /* ---- what may have taken it away ---- */
 
-static struct result is_later(struct log_check *check, const struct made *made, const struct check_wanted *wanted, bool *is_out,
-                              struct error *err)
+static struct result is_later(struct log_check *check, const struct made *made, const struct check_wanted *wanted,
+                              int64_t since_ms, bool *is_out, struct error *err)
 {
     struct check_found found;
 
-    TRY(check_find_last(check, wanted, &found, err));
-    *is_out = found.is_found && found.sequence > made->sequence;
+    check->looks_after = made->sequence;
+    const struct result looked = check_find_last(check, wanted, &found, err);
+    check->looks_after = 0;
+    TRY(looked);
+    *is_out = found.is_found && found.sequence > made->sequence && found.time_ms > since_ms;
     return SUCCESS;
 }
 
-/* A deletion of the place is recorded before it begins, and when it is done. */
+/* A deletion of the place is recorded before it begins, and when it is done. One that has not ended may still go on, for a while. */
 static struct result place_has_gone(struct log_check *check, const struct made *made, bool *has_out, struct error *err)
 {
     static const char *const actions[] = {"organisation.delete", "project.delete", "repository.delete"};
@@ -55,26 +60,27 @@ static struct result place_has_gone(struct log_check *check, const struct made *
         length += length > 0;
         length += i == 2 ? strlen(made->name + length) : strcspn(made->name + length, "/");
         (void)snprintf(name, sizeof name, "%.*s", (int)length, made->name);
-        check->takes_completed = true;
         const struct check_wanted wanted = {actions[i], name, SEARCH_ACTION, actions[i], NULL, 0};
-        const struct result looked = is_later(check, made, &wanted, has_out, err);
+        check->takes_completed = true;
+        const struct result looked = is_later(check, made, &wanted, 0, has_out, err);
         check->takes_completed = false;
         TRY(looked);
+        if (!*has_out) TRY(is_later(check, made, &wanted, clock_wall_ms() - DELETION_MS, has_out, err));
     }
     return SUCCESS;
 }
 
-/* A later push of the tag is looked at by itself. */
+/* A later push of the tag is looked at by itself; most tags that are gone were moved often, so it comes first. */
 static struct result tag_has_gone(struct log_check *check, const struct made *made, bool *has_out, struct error *err)
 {
-    const struct check_wanted ends[] = {{"tag.delete", made->name, SEARCH_TAG, made->word, NULL, 0},
+    const struct check_wanted ends[] = {{"manifest.push", made->name, SEARCH_TAG, made->word, NULL, 0},
+                                        {"tag.delete", made->name, SEARCH_TAG, made->word, NULL, 0},
+                                        {"manifest.collect", made->name, SEARCH_DIGEST, made->about, NULL, 0},
                                         {"manifest.delete", made->name, SEARCH_DIGEST, made->about, NULL, 0},
                                         {"manifest.expire", made->name, SEARCH_DIGEST, made->about, NULL, 0},
-                                        {"manifest.collect", made->name, SEARCH_DIGEST, made->about, NULL, 0},
-                                        {"manifest.push", made->name, SEARCH_TAG, made->word, NULL, 0},
                                         {"manifest.promote", made->name, SEARCH_TAG, made->word, NULL, 0}};
 
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0] && !*has_out; i++) TRY(is_later(check, made, &ends[i], has_out, err));
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0] && !*has_out; i++) TRY(is_later(check, made, &ends[i], 0, has_out, err));
     return *has_out ? SUCCESS : place_has_gone(check, made, has_out, err);
 }
 
@@ -82,7 +88,7 @@ static struct result binding_was_ended(struct log_check *check, const struct mad
 {
     const struct check_wanted revoked = {"binding.revoke", NULL, SEARCH_DETAIL, made->word, NULL, 0};
 
-    TRY(is_later(check, made, &revoked, was_out, err));
+    TRY(is_later(check, made, &revoked, 0, was_out, err));
     if (*was_out || strncmp(made->about, "robot:", 6) != 0) return SUCCESS;
     return check_is_ended(check, made->about + 6, was_out, err);
 }
@@ -108,7 +114,7 @@ static struct result load_removed(struct log_check *check, const struct made_lis
                           : check_load_removed_bindings(check->tiles.pg, words, list->count, rows_out, err);
 }
 
-/* The event that took it away may be behind the index, or in a hole of it: then a binding's is looked for in the bytes of the log. */
+/* The event that took it away may be behind the index. One in a hole of the index is not looked for in the bytes of the log: each such search would read all of it. */
 static struct result confirm(struct removed *removed, const struct made *made, bool is_tag, bool *has_gone, struct error *err)
 {
     struct log_check *check = removed->check;
@@ -116,12 +122,7 @@ static struct result confirm(struct removed *removed, const struct made *made, b
 
     TRY(check_await_index(check, &is_known, err));
     *has_gone = !is_known;
-    if (is_known) TRY((is_tag ? tag_has_gone : binding_has_gone)(check, made, has_gone, err));
-    if (*has_gone || is_tag) return SUCCESS;
-    check->looks_without_index = true;
-    const struct result looked = binding_was_ended(check, made, has_gone, err);
-    check->looks_without_index = false;
-    return looked;
+    return is_known ? (is_tag ? tag_has_gone : binding_has_gone)(check, made, has_gone, err) : SUCCESS;
 }
 
 static struct result judge(struct removed *removed, const struct made *made, bool is_tag, struct error *err)

@@ -83,8 +83,7 @@ struct result check_look_at(struct log_check *check, uint64_t sequence, const st
     TRY(archived_load(check->tiles.pg, rows, (const size_t[2]){0, CHECK_LEAF_COLUMN}, &archived, err));
     if (!leaf_read(archived_leaf(archived, rows, 0, CHECK_LEAF_COLUMN), &check->leaf, &why).ok)
         return why.kind == ERROR_NO_MEMORY ? failure(err, why.kind, "%s", why.message) : SUCCESS;
-    const bool is_done =
-        strcmp(check->leaf.outcome, "allowed") == 0 || (check->takes_completed && strcmp(check->leaf.outcome, "completed") == 0);
+    const bool is_done = strcmp(check->leaf.outcome, check->takes_completed ? "completed" : "allowed") == 0;
     const bool did_it = is_done && strstr(check->leaf.reason.note, EVENT_OF_REPEAT) == NULL;
     if (did_it) (void)is_wanted(&check->leaf, wanted, found);
     return SUCCESS;
@@ -118,10 +117,11 @@ struct result check_find_last(struct log_check *check, const struct check_wanted
     const int64_t keys[3] = {word, search_key(SEARCH_ACTION, bytes_of_text(wanted->action)),
                              has_name ? search_key(SEARCH_RESOURCE, bytes_of_text(wanted->name)) : word};
     int64_t before = wanted->before == 0 ? INT64_MAX : (int64_t)((wanted->before - 1) / POSTING_BLOCK) + 1;
+    const int64_t floor = (int64_t)(check->looks_after / POSTING_BLOCK);
 
     if (check->looks_without_index) return check_find_without_index(check, wanted, found, err);
     *found = (struct check_found){.is_found = false};
-    for (size_t count = 1; count > 0 && !found->is_found;) {
+    for (size_t count = 1; count > 0 && before > floor && !found->is_found;) {
         OWNED(pg_rows) *rows = NULL;
         TRY(check_load_blocks(check->tiles.pg, keys, before, &rows, err));
         count = pg_rows_count(rows);

@@ -1,5 +1,5 @@
 /*
- * Fifteen edits that the owner of the database can make, each while the service runs: the service notices it within its stated time, and so does an auditor who
+ * Sixteen edits that the owner of the database can make, each while the service runs: the service notices it within its stated time, and so does an auditor who
  * checks a dump, unless only an opened sealed part shows it. docs/audit.md, "Time until a change is reported": the verifier's pause and one whole round; here there is no pause, and a round of 600 entries
  * takes less than a second.
  */
@@ -45,7 +45,7 @@ static struct fsck *check_dump(const struct audit_log *log, struct buffer *dump)
 
 static const char save[] =
     "CREATE TABLE old_entry AS TABLE audit_entry; CREATE TABLE old_tile AS TABLE audit_tile;"
-    " CREATE TABLE old_run AS TABLE audit_run; CREATE TABLE old_post AS TABLE audit_post; CREATE TABLE old_blind AS TABLE audit_blind;"
+    " CREATE TABLE old_run AS TABLE audit_run; CREATE TABLE old_post AS TABLE audit_post; CREATE TABLE old_blind AS TABLE audit_blind; CREATE TABLE old_subject AS TABLE audit_subject;"
     " CREATE TABLE old_payload AS TABLE audit_payload; CREATE TABLE old_log AS TABLE audit_log;"
     " CREATE TABLE old_checkpoint AS SELECT size, root, note FROM audit_checkpoint";
 static const char restore[] =
@@ -53,6 +53,7 @@ static const char restore[] =
     " INSERT INTO audit_entry TABLE old_entry; INSERT INTO audit_tile TABLE old_tile; INSERT INTO audit_run TABLE old_run;"
     " INSERT INTO audit_post TABLE old_post; INSERT INTO audit_blind TABLE old_blind; INSERT INTO audit_payload TABLE old_payload;"
     " INSERT INTO audit_checkpoint (size, root, note) SELECT size, root, note FROM old_checkpoint;"
+    " UPDATE audit_subject s SET wrapped_key = o.wrapped_key FROM old_subject o WHERE o.subject = s.subject;"
     " UPDATE audit_log l SET size = o.size, last_ts = o.last_ts, frontier = o.frontier FROM old_log o";
 
 #define OTHER_LEAF "convert_to(replace(convert_from(leaf, 'UTF8'), 'digits', 'digitz'), 'UTF8')"
@@ -102,6 +103,10 @@ static const struct edit_row {
     {"a row of the index of addresses", "DELETE FROM audit_blind WHERE key = (SELECT max(key) FROM audit_blind)",
      TELLS(audit_search_missing), NOT_BY_FSCK},
     {"a place in that index", "UPDATE audit_blind SET list = '\\x0011' WHERE key = (SELECT min(key) FROM audit_blind)",
+     TELLS(audit_search_missing), NOT_BY_FSCK},
+    {"the key of the index of addresses",
+     "UPDATE audit_subject SET wrapped_key = set_byte(wrapped_key, 20, get_byte(wrapped_key, 20) # 1)"
+     " WHERE subject NOT IN (SELECT subject FROM audit_payload WHERE subject IS NOT NULL)",
      TELLS(audit_search_missing), NOT_BY_FSCK},
     {"a row dropped", "DELETE FROM audit_entry WHERE seq = 400", STOPS("entry 400"), FSCK_ENTRY, "missing"},
     {"a tag", MADE_TAG, TELLS(audit_rows_wrong), FSCK_TAG, "there is none"},
