@@ -123,17 +123,27 @@ static struct result name_robots(const struct request *request, const struct exp
     return search_by_words(request->permit, &exposure->source, &wanted, err);
 }
 
+/* "NAME ID" of a robot; a request of a run has its digest before the run. */
+static bool made_name(const json_t *entry, bool is_run, char *name, size_t size)
+{
+    struct bytes left = exposure_detail_of(json_text_of(entry, "res"));
+    struct uuid ignored;
+
+    while (exposure_next_word(&left, name, size))
+        if (!is_run || uuid_parse(bytes_of_text(name), &ignored)) return true;
+    return false;
+}
+
 /* A robot counts from the event on that showed its secret; a run from its request on. */
 static struct result add_made(const json_t *names, const json_t *entry, json_t *row, struct error *err)
 {
     const char *action = json_text_of(entry, "act"), *outcome = json_text_of(entry, "out");
-    struct bytes left = exposure_detail_of(json_text_of(entry, "res"));
     char name[256];
 
     if (action == NULL || outcome == NULL || exposure_has_failed(outcome)) return SUCCESS;
     const bool is_run = strcmp(action, "run.request") == 0;
     const bool is_robot = strcmp(action, "robot.create") == 0 || strcmp(action, "robot.rotate") == 0;
-    if ((!is_run && !is_robot) || !exposure_next_word(&left, name, sizeof name)) return SUCCESS;
+    if ((!is_run && !is_robot) || !made_name(entry, is_run, name, sizeof name)) return SUCCESS;
     const char *known = json_text_of(names, name);
     json_t *next = json_pack("{s:s, s:s}", "kind", is_run ? "run" : "credential", "name", known == NULL ? name : known);
     return json_object_set_new(row, "next", next) == 0 ? SUCCESS : failure(err, ERROR_NO_MEMORY, "no memory for a row");

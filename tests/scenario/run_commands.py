@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import subprocess
+import types
+import urllib.parse
 
 import sijil_test
 from run_fleet import RunFleet
@@ -343,9 +345,39 @@ def a_rerun_is_a_new_request_that_names_the_old_order():
     assert base64.b64decode(json.loads(bundle["order"])["payload"]) != base64.b64decode(json.loads(order["envelope"])["payload"])
 
 
+def an_exposure_follows_runs_and_certificates():
+    """What Alice's stolen credential has had made: her runs, and what they did. And what the certificate of the runner did, compared with all events."""
+    state["examiner"] = types.SimpleNamespace(login=make_robot(server, "examiner", "auditor", ""))
+    client, at = server.client(state["examiner"].login), f"127.0.0.1:{server.port}"
+
+    def pages(path, **asked):
+        found, page = [], {"next": None}
+        while "next" in page:
+            page = client.api("GET", path + "?" + urllib.parse.urlencode({**asked, "limit": 1000, **({"after": page["next"]} if page["next"] else {})}))
+            found += page["events"]
+        return found
+    log = pages("/audit/events", order="ascending")
+    (asked,) = [event for event in log if event["entry"]["act"] == "run.request" and state["made"] in event["entry"]["res"]]
+    of_run = {event["seq"]: event["entry"]["act"] for event in pages("/audit/events", order="ascending", run=state["made"])}
+    assert set(of_run.values()) >= {"run.lease", "run.start", "run.cancel"}, of_run
+    rows = pages("/audit/exposure", credential=asked["who"]["subject"], purpose="incident 9")
+    assert [(row["what"], row["next"]) for row in rows if row["seq"] == asked["seq"]] == [("made", {"kind": "run", "name": state["made"]})], rows
+    assert {row["seq"] for row in pages("/audit/exposure", run=state["made"], purpose="incident 9")} == set(of_run)
+    sijil("examiner", "login", at, "--username", state["examiner"].login[0], "--ca-file", server.ca_file)
+    shown = [json.loads(line) for line in sijil("examiner", "audit", "exposure", at, asked["who"]["subject"], "--purpose", "incident 9", "--json")[0].splitlines()]
+    theirs = {(row["seq"], row.get("made_by")) for row in shown}
+    assert all((number, f"run.request {asked['seq']}") in theirs for number, action in of_run.items() if action in ("run.lease", "run.start")), theirs
+    lease = next(number for number, action in of_run.items() if action == "run.lease")
+    thumbprint = next(event["who"]["certificate"] for event in log if event["seq"] == lease)
+    own = {event["seq"] for event in log if (event.get("who") or {}).get("certificate") == thumbprint}
+    for name in (thumbprint, "x5t#S256:" + thumbprint):
+        rows = pages("/audit/exposure", credential=name, purpose="incident 9")
+        assert {row["seq"] for row in rows if row["seq"] <= log[-1]["seq"]} == own and lease in own and len(own) > 5, (own, rows)
+
+
 if __name__ == "__main__":
     run(prepare, a_specification_in_yaml_becomes_a_signed_request, a_mistake_has_its_line_and_nothing_is_sent,
         waiting_shows_the_states_and_ends_with_the_run, waiting_goes_on_while_the_gateway_starts_again,
         a_log_is_followed_also_past_a_killed_gateway, the_log_of_a_failed_run_is_saved_whole, a_log_replaces_plain_files_alone, a_full_disk_is_not_another_log, a_log_that_is_broken_off_leaves_no_file, the_manifest_of_a_log_is_for_its_readers,
         a_bundle_is_verified_with_own_keys,
-        a_rerun_is_a_new_request_that_names_the_old_order, server=server)
+        a_rerun_is_a_new_request_that_names_the_old_order, an_exposure_follows_runs_and_certificates, server=server)
