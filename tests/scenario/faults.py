@@ -210,6 +210,19 @@ def metric(server, name):
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
 
+def an_alarm_tells(detector, action):
+    """The default rule of this detector has seen an event of the action, in the log of this server."""
+    def events(wanted):
+        answer = stack.client(state["bench"].auditor).api("GET", f"/audit/events?action={wanted}&limit=100")
+        return {event["seq"]: event["entry"]["res"].lstrip("#").split(" ") for event in answer["events"]}
+
+    def is_told():
+        causes = {str(number) for number in events(action)}
+        return any(words[0] == detector and causes & {number for word in words if word.startswith("events=") for number in word[len("events="):].split(",")}
+                   for words in events("alarm.raise").values())
+    sijil_test.wait_until(is_told, 60, f"no alarm of {detector} names an event {action}")
+
+
 # --- the database ----------------------------------------------------------------------------------------------------
 def a_database_that_stands_still():
     bench = state["bench"]
@@ -224,6 +237,7 @@ def a_database_that_stands_still():
     assert all(answers["pull a manifest"] == 503 and answers["begin an upload"] == 503 for answers in rounds), rounds
     bench.recovers("database stopped")
     state["integrity"].check_log()  # its gaps are exactly those in log.unrecorded
+    an_alarm_tells("log-gap", "log.unrecorded")
 
 
 def a_database_that_is_slow():
@@ -672,6 +686,7 @@ def a_machine_whose_clock_steps():
         stack.calm()
         bench.place.client.tokens.clear()
         bench.recovers(f"all clocks {step // HOUR:+} h and back")
+    an_alarm_tells("clock-step", "clock.step")
     times = times_of_log()
     assert times == sorted(times), "the log's times went back"
     state["integrity"].check_log()
