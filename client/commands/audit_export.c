@@ -86,13 +86,8 @@ static struct result add_range(const struct invocation *invocation, json_t *body
 
 static struct result make_body(const struct invocation *invocation, json_t *body, struct export_terms *asked, struct error *err)
 {
-    const char *given = invocation_option(invocation, 'n'), *key = invocation_option(invocation, 'k');
-
-    draw_nonce(asked->nonce);
-    if (given != NULL) (void)snprintf(asked->nonce, sizeof asked->nonce, "%s", given);
-    (void)snprintf(asked->key, sizeof asked->key, "%s", key);
     asked->is_opened = invocation_option(invocation, 'O') != NULL;
-    TRY(add_text(body, "key", key, err));
+    TRY(add_text(body, "key", asked->key, err));
     TRY(add_text(body, "nonce", asked->nonce, err));
     TRY(add_text(body, "within", invocation_option(invocation, 'w'), err));
     TRY(add_text(body, "purpose", invocation_option(invocation, 'p'), err));
@@ -104,10 +99,14 @@ static struct result make_body(const struct invocation *invocation, json_t *body
 /* The answer names the export; its lines come after it. */
 static struct result ask(struct invocation *invocation, struct session *session, struct export_file *file, struct error *err)
 {
+    const char *given = invocation_option(invocation, 'n');
     OWNED_JSON body = json_object();
     OWNED_JSON answer = NULL;
     int64_t number = 0;
 
+    draw_nonce(file->asked.nonce);
+    if (given != NULL) (void)snprintf(file->asked.nonce, sizeof file->asked.nonce, "%s", given);
+    if (!audit_export_key(invocation, file->asked.key)) return audit_export_refused(invocation, session, file->asked.nonce, err);
     if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     TRY(make_body(invocation, body, &file->asked, err));
     TRY(audit_advised(invocation, session, api_call_in(session, "POST", "/audit/exports", body, &answer, err), err));
@@ -284,11 +283,13 @@ static struct result tell(const struct invocation *invocation, const struct expo
 static struct result check_line(const struct invocation *invocation, struct export_file *file, struct error *err)
 {
     const char *format = invocation_option(invocation, 'F'), *nonce = invocation_option(invocation, 'n');
+    const char *key = invocation_option(invocation, 'k');
     const bool goes_on = invocation_option(invocation, 'c') != NULL;
 
     file->name = invocation_option(invocation, 'o');
     if (file->name == NULL) return failure(err, ERROR_INVALID, "--output FILE is needed: an export goes into a file");
-    if (!goes_on && invocation_option(invocation, 'k') == NULL)
+    if (key != NULL && strlen(key) > LEAF_KEY_MAX) return failure(err, ERROR_INVALID, "--key has at most %d bytes", LEAF_KEY_MAX);
+    if (!goes_on && key == NULL && audit_export_conditions(invocation) == 0)
         return failure(err, ERROR_INVALID, "--key KEY is needed: such as res:acme/models/digits, org:acme or out:denied");
     if (format != NULL && !export_format_find(format, &file->format))
         return failure(err, ERROR_INVALID, "--format is ndjson, csv or ocsf");

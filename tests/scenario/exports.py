@@ -74,7 +74,10 @@ def nonce():
 
 def ask(login, key, **more):
     document = {"key": key, "nonce": nonce(), **more}
-    return Client(server, state["logins"][login]).api("POST", "/audit/exports", document)
+    made = Client(server, state["logins"][login]).api("POST", "/audit/exports", document)
+    if "open" in more:
+        state.setdefault("opened", set()).add(made["number"])
+    return made
 
 
 def get_lines(login, number, within, **words):
@@ -330,6 +333,15 @@ def the_command_line_exports_and_goes_on():
     sijil("audit", "export", host, "--key", "org:main", "--log-key", another, "-o", folder + "/none", code=1)
     sijil("audit", "export", host, "--key", "bad", "-o", folder + "/none", code=1)
     assert not [name for name in os.listdir(folder) if name.startswith("none")]
+    for number, (words, key) in enumerate(((("--resource", "main/models/digits"), "res:main/models/digits"), (("--prefix", "main"), "org:main"),
+                                           (("--prefix", "main/models"), "prj:main/models"), (("--outcome", "denied"), "out:denied"), (("--actor", "system"), "act:system"))):
+        assert f"events under {key};" in sijil("audit", "export", host, *words, "-o", f"{folder}/key-{number}")
+    for words, keys in ((("--resource", "main/models/digits", "--outcome", "denied"), ["res:main/models/digits", "out:denied"]), (("--country", "AE"), []),
+                        (("--key", "org:main", "--action", "blob.read"), ["org:main"]), (("--prefix", "main/models/vision"), ["prj:main/models"])):
+        told = sijil("audit", "export", host, *words, "-o", folder + "/none", code=1)
+        assert "422 Completeness can't be proven" in told and [line.split("--key ")[1] for line in told.split("\n") if "--key " in line] == keys, told
+    opened = sijil("audit", "search", host, "--action", "audit.export", "--detail", "opened", "--lines", "all", "--json")
+    assert {json.loads(line)["entry"]["seq"] for line in opened.splitlines() if line.startswith("{")} == state["opened"], opened
     sijil("audit", "export", host, "-o", folder + "/none", code=2)
     sijil("audit", "export", host, "--key", "org:main", code=2)
     begun = f"{folder}/main.ndjson"
