@@ -27,7 +27,10 @@ void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX])
     for (size_t i = 0; i < json_array_size(rules); i++) {
         char rule[CELL_MAX];
         cell_text(json_array_get(rules, i), rule);
-        if (length + strlen(rule) + 2 > CELL_MAX) return;
+        if (length + strlen(rule) + sizeof " ..." + 1 > CELL_MAX) { /* what is cut says so */
+            (void)snprintf(cell_out + length, CELL_MAX - length, " ...");
+            return;
+        }
         length += (size_t)snprintf(cell_out + length, CELL_MAX - length, "%s%s", i == 0 ? "" : " ", rule);
     }
 }

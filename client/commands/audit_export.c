@@ -106,7 +106,6 @@ static struct result ask(struct invocation *invocation, struct session *session,
 
     draw_nonce(file->asked.nonce);
     if (given != NULL) (void)snprintf(file->asked.nonce, sizeof file->asked.nonce, "%s", given);
-    if (!audit_export_key(invocation, file->asked.key)) return audit_export_refused(invocation, session, file->asked.nonce, err);
     if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     TRY(make_body(invocation, body, &file->asked, err));
     TRY(audit_advised(invocation, session, api_call_in(session, "POST", "/audit/exports", body, &answer, err), err));
@@ -161,8 +160,21 @@ static struct result read_trust(const struct invocation *invocation, struct expo
     return local(start_check(file, err), "--log-key", err);
 }
 
+/* A question that differs from the one of the file would be ignored. */
+static struct result check_part(const struct invocation *invocation, const struct export_head *head, struct error *err)
+{
+    const char *key = invocation_option(invocation, 'k'), *nonce = invocation_option(invocation, 'n');
+
+    if (key != NULL && strcmp(key, head->terms.key) != 0)
+        return failure(err, ERROR_INVALID, "--key %.80s: the file was begun with the key %.80s, and goes on with it", key,
+                       head->terms.key);
+    if (nonce != NULL && strcmp(nonce, head->terms.nonce) != 0)
+        return failure(err, ERROR_INVALID, "--nonce is another one than that of the file, which goes on with its own");
+    return SUCCESS;
+}
+
 /* An unfinished line is cut off, and the check begins again without it: it has taken that line's beginning. */
-static struct result continue_part(struct export_file *file, struct error *err)
+static struct result continue_part(const struct invocation *invocation, struct export_file *file, struct error *err)
 {
     uint64_t last = 0;
 
@@ -170,6 +182,7 @@ static struct result continue_part(struct export_file *file, struct error *err)
     const struct export_head *head = export_check_head(file->check);
     if (head == NULL)
         return failure(err, ERROR_INVALID, "%.180s has not even the head of an export: remove it, and export again", file->part);
+    TRY(check_part(invocation, head, err));
     file->number = head->closing;
     file->asked = head->terms;
     file->format = head->format;
@@ -264,6 +277,7 @@ static struct result tell(const struct invocation *invocation, const struct expo
     struct export_report report;
 
     TRY(export_check_end(file->check, &report, err));
+    if (report.events == 0) audit_export_tell_empty(invocation, report.terms.key);
     report.has_own_nonce = invocation_option(invocation, 'c') == NULL || invocation_option(invocation, 'n') != NULL;
     if (invocation->json) {
         TRY(export_report_json(&report, &text, err));
@@ -291,6 +305,9 @@ static struct result check_line(const struct invocation *invocation, struct expo
     if (key != NULL && strlen(key) > LEAF_KEY_MAX) return failure(err, ERROR_INVALID, "--key has at most %d bytes", LEAF_KEY_MAX);
     if (!goes_on && key == NULL && audit_export_conditions(invocation) == 0)
         return failure(err, ERROR_INVALID, "--key KEY is needed: such as res:acme/models/digits, org:acme or out:denied");
+    if (goes_on && (audit_export_conditions(invocation) > 0 || invocation_option(invocation, 'f') != NULL ||
+                    invocation_option(invocation, 't') != NULL))
+        return failure(err, ERROR_INVALID, "--continue goes on with the question of the file: give no conditions, and no range");
     if (format != NULL && !export_format_find(format, &file->format))
         return failure(err, ERROR_INVALID, "--format is ndjson, csv or ocsf");
     if (nonce != NULL && !export_nonce_is_valid(bytes_of_text(nonce)))
@@ -324,10 +341,11 @@ struct result command_audit_export(struct invocation *invocation, struct error *
 
     TRY(line_check(invocation, check_line(invocation, &file, err)));
     TRY(read_trust(invocation, &file, err));
+    if (invocation_option(invocation, 'c') == NULL) TRY(audit_export_key(invocation, file.asked.key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(open_part(invocation, &file, err));
     if (invocation_option(invocation, 'c') != NULL) {
-        TRY(continue_part(&file, err));
+        TRY(continue_part(invocation, &file, err));
     } else {
         TRY(ask_or_remove(invocation, session, &file, err));
     }

@@ -20,11 +20,11 @@ RESULT audit_check_times(const struct invocation *invocation, const char *letter
 RESULT audit_advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err);
 /** How many conditions of a search `audit export` was given, beside --key and a range. */
 size_t audit_export_conditions(const struct invocation *invocation);
-/** The key whose export is asked for: --key, or the key that stands for the only condition. False: there is none, and audit_export_refused() says what the registry says. */
+/** The key whose export is asked for: --key, or the key that stands for the only condition. ERROR_INVALID: none does, and the report gets the keys that have all of it. */
 #define AUDIT_KEY_SIZE (LEAF_KEY_MAX + 1)
-bool audit_export_key(const struct invocation *invocation, char key_out[AUDIT_KEY_SIZE]);
-/** Always a failure: why it can't be proven that an export of these conditions is complete. The report gets the keys of which it can. */
-RESULT audit_export_refused(struct invocation *invocation, struct session *session, const char *nonce, struct error *err);
+RESULT audit_export_key(struct invocation *invocation, char key_out[AUDIT_KEY_SIZE], struct error *err);
+/** If the key came from a condition, says on standard error that no event stands under it. */
+void audit_export_tell_empty(const struct invocation *invocation, const char *key);
 /** Adds --purpose to a path: without it nothing that was sealed is opened. */
 RESULT audit_add_purpose(const struct invocation *invocation, char mark, struct buffer *path, struct error *err);
 /** The rules that denied an entry, for a person: "H-READ-AE SYS-NO-BINDING"; "" if none did. */
