@@ -61,6 +61,31 @@ get_go() {
     done <<< "$1"
 }
 
+# build_own NAME MODULE@VERSION...: tests/interop/NAME/main.go with these modules, into $programs/NAME, or says why not. The program is kept under a digest of what it
+# is made of.
+build_own() {
+    local name=$1 source=$root/tests/interop/$1/main.go kept folder status=0
+    shift
+    mkdir -p "$programs" "$built_programs"
+    rm -f "${programs:?}/$name"
+    kept=$built_programs/$name-$({ printf '%s\n' "$@"; cat "$source"; } | sha256sum | cut -c1-16)
+    if [ ! -x "$kept" ]; then
+        command -v go > /dev/null || { say "left out: there is no go for tests/interop/$name"; return 1; }
+        folder=$(mktemp -d)
+        cp "$source" "$folder/"
+        { printf 'module interop\ngo 1.25\n'; printf 'require %s\n' "${@/@/ }"; } > "$folder/go.mod"
+        (cd "$folder" && timeout "$build_seconds" nice -n 3 go build -mod=mod -o "$folder/built" main.go) > "$folder/log" 2>&1 || status=$?
+        if [ "$status" -eq 0 ]; then
+            cp "$folder/built" "$kept.$$" # another clone may do the same now
+            mv -T "$kept.$$" "$kept"
+        else
+            say "left out: $*: $(why_not "$status" "$folder/log")"
+        fi
+        rm -rf "$folder"
+    fi
+    [ "$status" -eq 0 ] && ln -sf "$kept" "$programs/$name"
+}
+
 # A cluster's programs: Kubernetes' staging modules are named there by folders, and have versions of their own.
 # shellcheck disable=SC2034
 kubernetes_parts="etcd kube-apiserver kube-controller-manager kube-scheduler kubelet"

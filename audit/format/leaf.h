@@ -99,6 +99,12 @@ void leaf_fill_keys(struct leaf *leaf);
  *  "anonymous" or "system", out:denied or out:failed. */
 bool leaf_key_is_possible(const char *key);
 
+/**
+ * The narrowest key that has all events of a condition of a search: `condition` is resource, prefix, actor or outcome, `value` a name of whole segments of a
+ * repository's grammar ("acme/" is acme), a pseudonym, or denied or failed. False: there is no such key. `is_exact_out`: no other events stand under it.
+ */
+bool leaf_key_of_condition(const char *condition, const char *value, char key_out[LEAF_KEY_MAX + 1], bool *is_exact_out);
+
 /** The first 16 bytes of the SHA-256 of a key's name, which the database indexes. */
 void leaf_key_id(const char *name, uint8_t id_out[LEAF_KEY_ID_SIZE]);
 

@@ -27,7 +27,10 @@ void audit_rules_text(const json_t *entry, char cell_out[CELL_MAX])
     for (size_t i = 0; i < json_array_size(rules); i++) {
         char rule[CELL_MAX];
         cell_text(json_array_get(rules, i), rule);
-        if (length + strlen(rule) + 2 > CELL_MAX) return;
+        if (length + strlen(rule) + sizeof " ..." + 1 > CELL_MAX) { /* what is cut says so */
+            (void)snprintf(cell_out + length, CELL_MAX - length, " ...");
+            return;
+        }
         length += (size_t)snprintf(cell_out + length, CELL_MAX - length, "%s%s", i == 0 ? "" : " ", rule);
     }
 }
@@ -49,6 +52,10 @@ static struct result print_event(const struct invocation *invocation, const json
     char rules[CELL_MAX];
 
     if (invocation->json) return api_print(invocation, event, err);
+    if (invocation_option(invocation, 'C') != NULL) {
+        audit_print_csv_event(event);
+        return SUCCESS;
+    }
     (void)json_integer_of(event, "seq", &sequence);
     (void)json_integer_of(entry, "ts", &time_ms);
     audit_time_text(time_ms, time_text);
@@ -190,9 +197,11 @@ struct result command_audit_tail(struct invocation *invocation, struct error *er
                           failure(err, ERROR_INVALID, "--lines %.20s: a whole number from 1 to %d", lines_text, TAIL_MAX));
     if (invocation_option(invocation, 'F') != NULL && !invocation->json)
         return line_check(invocation, failure(err, ERROR_INVALID, "--facts needs --json: facts do not fit into a line of text"));
+    TRY(line_check(invocation, audit_check_form(invocation, err)));
     if (events == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a list");
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(audit_advised(invocation, session, fetch_newest(invocation, session, (size_t)lines, events, err), err));
+    if (invocation_option(invocation, 'C') != NULL) audit_print_csv_titles();
     TRY(print_events(invocation, events, true, &last, err));
     return invocation_option(invocation, 'f') == NULL ? SUCCESS : follow(invocation, session, last, err);
 }

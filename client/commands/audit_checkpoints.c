@@ -94,6 +94,7 @@ static struct result compose(struct invocation *invocation, uint64_t *most, stru
     if (lines != NULL && strcmp(lines, "all") == 0) *most = UINT64_MAX;
     else if (lines != NULL && (!text_to_u64(bytes_of_text(lines), INT64_MAX, most) || *most == 0))
         return line_check(invocation, failure(err, ERROR_INVALID, "--lines is a number from 1 on, or all"));
+    TRY(line_check(invocation, audit_check_form(invocation, err)));
     TRY(line_check(invocation, audit_check_times(invocation, "ft", err)));
     TRY(buffer_format(path, err, "/audit/checkpoints?order=%s&limit=%llu", is_ascending ? "ascending" : "descending",
                       (unsigned long long)(*most < 1000 ? *most : 1000)));
@@ -140,7 +141,8 @@ struct result command_audit_checkpoints(struct invocation *invocation, struct er
     TRY(fetch(session, buffer_text(&path), most, rows, err));
     if (invocation->json) return api_print_json(rows, err);
     TRY(add_columns(rows, err));
-    return api_print_rows(invocation, rows, columns, sizeof columns / sizeof columns[0], err);
+    const struct columns_dated dated = {columns, sizeof columns / sizeof columns[0], 1, 2};
+    return audit_print_dated(invocation, rows, &dated, err);
 }
 
 static struct result read_size(struct invocation *invocation, const char *text, struct error *err)

@@ -86,13 +86,8 @@ static struct result add_range(const struct invocation *invocation, json_t *body
 
 static struct result make_body(const struct invocation *invocation, json_t *body, struct export_terms *asked, struct error *err)
 {
-    const char *given = invocation_option(invocation, 'n'), *key = invocation_option(invocation, 'k');
-
-    draw_nonce(asked->nonce);
-    if (given != NULL) (void)snprintf(asked->nonce, sizeof asked->nonce, "%s", given);
-    (void)snprintf(asked->key, sizeof asked->key, "%s", key);
     asked->is_opened = invocation_option(invocation, 'O') != NULL;
-    TRY(add_text(body, "key", key, err));
+    TRY(add_text(body, "key", asked->key, err));
     TRY(add_text(body, "nonce", asked->nonce, err));
     TRY(add_text(body, "within", invocation_option(invocation, 'w'), err));
     TRY(add_text(body, "purpose", invocation_option(invocation, 'p'), err));
@@ -104,10 +99,13 @@ static struct result make_body(const struct invocation *invocation, json_t *body
 /* The answer names the export; its lines come after it. */
 static struct result ask(struct invocation *invocation, struct session *session, struct export_file *file, struct error *err)
 {
+    const char *given = invocation_option(invocation, 'n');
     OWNED_JSON body = json_object();
     OWNED_JSON answer = NULL;
     int64_t number = 0;
 
+    draw_nonce(file->asked.nonce);
+    if (given != NULL) (void)snprintf(file->asked.nonce, sizeof file->asked.nonce, "%s", given);
     if (body == NULL) return failure(err, ERROR_NO_MEMORY, "no memory for a request");
     TRY(make_body(invocation, body, &file->asked, err));
     TRY(audit_advised(invocation, session, api_call_in(session, "POST", "/audit/exports", body, &answer, err), err));
@@ -162,8 +160,21 @@ static struct result read_trust(const struct invocation *invocation, struct expo
     return local(start_check(file, err), "--log-key", err);
 }
 
+/* A question that differs from the one of the file would be ignored. */
+static struct result check_part(const struct invocation *invocation, const struct export_head *head, struct error *err)
+{
+    const char *key = invocation_option(invocation, 'k'), *nonce = invocation_option(invocation, 'n');
+
+    if (key != NULL && strcmp(key, head->terms.key) != 0)
+        return failure(err, ERROR_INVALID, "--key %.80s: the file was begun with the key %.80s, and goes on with it", key,
+                       head->terms.key);
+    if (nonce != NULL && strcmp(nonce, head->terms.nonce) != 0)
+        return failure(err, ERROR_INVALID, "--nonce is another one than that of the file, which goes on with its own");
+    return SUCCESS;
+}
+
 /* An unfinished line is cut off, and the check begins again without it: it has taken that line's beginning. */
-static struct result continue_part(struct export_file *file, struct error *err)
+static struct result continue_part(const struct invocation *invocation, struct export_file *file, struct error *err)
 {
     uint64_t last = 0;
 
@@ -171,6 +182,7 @@ static struct result continue_part(struct export_file *file, struct error *err)
     const struct export_head *head = export_check_head(file->check);
     if (head == NULL)
         return failure(err, ERROR_INVALID, "%.180s has not even the head of an export: remove it, and export again", file->part);
+    TRY(check_part(invocation, head, err));
     file->number = head->closing;
     file->asked = head->terms;
     file->format = head->format;
@@ -265,6 +277,7 @@ static struct result tell(const struct invocation *invocation, const struct expo
     struct export_report report;
 
     TRY(export_check_end(file->check, &report, err));
+    if (report.events == 0) audit_export_tell_empty(invocation, report.terms.key);
     report.has_own_nonce = invocation_option(invocation, 'c') == NULL || invocation_option(invocation, 'n') != NULL;
     if (invocation->json) {
         TRY(export_report_json(&report, &text, err));
@@ -284,12 +297,17 @@ static struct result tell(const struct invocation *invocation, const struct expo
 static struct result check_line(const struct invocation *invocation, struct export_file *file, struct error *err)
 {
     const char *format = invocation_option(invocation, 'F'), *nonce = invocation_option(invocation, 'n');
+    const char *key = invocation_option(invocation, 'k');
     const bool goes_on = invocation_option(invocation, 'c') != NULL;
 
     file->name = invocation_option(invocation, 'o');
     if (file->name == NULL) return failure(err, ERROR_INVALID, "--output FILE is needed: an export goes into a file");
-    if (!goes_on && invocation_option(invocation, 'k') == NULL)
+    if (key != NULL && strlen(key) > LEAF_KEY_MAX) return failure(err, ERROR_INVALID, "--key has at most %d bytes", LEAF_KEY_MAX);
+    if (!goes_on && key == NULL && audit_export_conditions(invocation) == 0)
         return failure(err, ERROR_INVALID, "--key KEY is needed: such as res:acme/models/digits, org:acme or out:denied");
+    if (goes_on && (audit_export_conditions(invocation) > 0 || invocation_option(invocation, 'f') != NULL ||
+                    invocation_option(invocation, 't') != NULL))
+        return failure(err, ERROR_INVALID, "--continue goes on with the question of the file: give no conditions, and no range");
     if (format != NULL && !export_format_find(format, &file->format))
         return failure(err, ERROR_INVALID, "--format is ndjson, csv or ocsf");
     if (nonce != NULL && !export_nonce_is_valid(bytes_of_text(nonce)))
@@ -323,10 +341,11 @@ struct result command_audit_export(struct invocation *invocation, struct error *
 
     TRY(line_check(invocation, check_line(invocation, &file, err)));
     TRY(read_trust(invocation, &file, err));
+    if (invocation_option(invocation, 'c') == NULL) TRY(audit_export_key(invocation, file.asked.key, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(open_part(invocation, &file, err));
     if (invocation_option(invocation, 'c') != NULL) {
-        TRY(continue_part(&file, err));
+        TRY(continue_part(invocation, &file, err));
     } else {
         TRY(ask_or_remove(invocation, session, &file, err));
     }

@@ -252,8 +252,7 @@ static struct result check_line(struct invocation *invocation, struct error *err
 {
     if (invocation_option(invocation, 'p') == NULL)
         return failure(err, ERROR_INVALID, "--purpose is needed: why you look; it is recorded, sealed");
-    if (invocation_option(invocation, 'C') != NULL && invocation->json)
-        return failure(err, ERROR_INVALID, "--csv and --json are two forms: give one");
+    TRY(audit_check_form(invocation, err));
     return audit_check_times(invocation, "ft", err);
 }
 

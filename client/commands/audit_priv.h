@@ -18,6 +18,13 @@ RESULT audit_read_bound(const char *name, const struct buffer *text, uint64_t *b
 RESULT audit_check_times(const struct invocation *invocation, const char *letters, struct error *err);
 /** For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
 RESULT audit_advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err);
+/** How many conditions of a search `audit export` was given, beside --key and a range. */
+size_t audit_export_conditions(const struct invocation *invocation);
+/** The key whose export is asked for: --key, or the key that stands for the only condition. ERROR_INVALID: none does, and the report gets the keys that have all of it. */
+#define AUDIT_KEY_SIZE (LEAF_KEY_MAX + 1)
+RESULT audit_export_key(struct invocation *invocation, char key_out[AUDIT_KEY_SIZE], struct error *err);
+/** If the key came from a condition, says on standard error that no event stands under it. */
+void audit_export_tell_empty(const struct invocation *invocation, const char *key);
 /** Adds --purpose to a path: without it nothing that was sealed is opened. */
 RESULT audit_add_purpose(const struct invocation *invocation, char mark, struct buffer *path, struct error *err);
 /** The rules that denied an entry, for a person: "H-READ-AE SYS-NO-BINDING"; "" if none did. */
@@ -32,8 +39,22 @@ void audit_time_text(int64_t wall_ms, char text_out[AUDIT_TIME_SIZE]);
 void audit_print_denials(const json_t *event, const char *indent);
 /** One line of CSV (RFC 4180). A text that a spreadsheet would take for a formula gets an apostrophe. */
 void audit_print_csv(const char *const *cells, size_t count);
-/** The same for rows under the columns' titles, in small letters. */
+/** Whether not both --csv and --json are given. */
+RESULT audit_check_form(const struct invocation *invocation, struct error *err);
+/** Columns of a list, some of which, next to each other, are times of RFC 3339. */
+struct columns_dated {
+    const struct column *all;
+    size_t count, first_time, times;
+};
+/** Rows as a table, with these times in the reader's zone, or with --csv as they are. Without --json. */
+RESULT audit_print_dated(const struct invocation *invocation, json_t *rows, const struct columns_dated *columns,
+                         struct error *err);
+/** Rows of CSV under the columns' titles, in small letters. */
 void audit_print_csv_rows(const json_t *rows, const struct column *columns, size_t column_count);
+
+/** One event as a row of CSV, under a row of titles. */
+void audit_print_csv_titles(void);
+void audit_print_csv_event(const json_t *event);
 
 /** Gets an event; a failure ends the search. */
 struct audit_visitor {

@@ -86,8 +86,9 @@ struct result command_audit_saved(struct invocation *invocation, struct error *e
     TRY(line_check(invocation, audit_check_lines(invocation, &most, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(fetch(invocation, session, &answer, err));
-    const json_t *searches = json_object_get(answer, "searches");
-    if (name == NULL) return api_print_rows(invocation, searches, columns, COUNT(columns), err);
+    json_t *searches = json_object_get(answer, "searches");
+    if (name == NULL && invocation->json) return api_print_json(searches, err);
+    if (name == NULL) return audit_print_dated(invocation, searches, &(struct columns_dated){columns, COUNT(columns), 1, 1}, err);
     const json_t *saved = find(searches, name);
     if (saved == NULL) return failure(err, ERROR_NOT_FOUND, "you have saved no search of the name %.64s", name);
     if (invocation_option(invocation, 'r') != NULL) return remove_search(invocation, session, saved, err);

@@ -293,30 +293,38 @@ static struct result print_line(void *context, const json_t *event, struct error
     return SUCCESS;
 }
 
-static void print_csv_title(struct table *table)
+void audit_print_csv_titles(void)
 {
-    if (!table->has_title) (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
-    table->has_title = true;
+    (void)printf("seq,time,outcome,action,resource,region,actor,address,rules,decision\r\n");
 }
 
-static struct result print_csv(void *context, const json_t *event, struct error *err)
+void audit_print_csv_event(const json_t *event)
 {
     const json_t *entry = json_object_get(event, "entry");
-    char utc[CLOCK_TEXT_SIZE], number[24];
+    char utc[CLOCK_TEXT_SIZE], number[24], region[CELL_MAX], decision[CELL_MAX];
     struct line line;
-    struct table *table = context;
 
-    (void)err;
-    print_csv_title(table);
     read_line(event, &line);
     clock_format(number_of(entry, "ts"), utc);
     (void)snprintf(number, sizeof number, "%" PRId64, line.sequence);
-    char region[CELL_MAX], decision[CELL_MAX];
     cell_text(json_object_get(entry, "rgn"), region);
     cell_text(json_object_get(json_object_get(entry, "why"), "id"), decision);
     const char *const cells[] = {number, utc,        line.outcome, line.action, line.resource,
                                  region, line.actor, line.address, line.rules,  decision};
     audit_print_csv(cells, sizeof cells / sizeof cells[0]);
+}
+
+static void print_csv_title(struct table *table)
+{
+    if (!table->has_title) audit_print_csv_titles();
+    table->has_title = true;
+}
+
+static struct result print_csv(void *context, const json_t *event, struct error *err)
+{
+    (void)err;
+    print_csv_title(context);
+    audit_print_csv_event(event);
     return SUCCESS;
 }
 
@@ -367,8 +375,7 @@ struct result audit_check_lines(const struct invocation *invocation, uint64_t *m
 {
     *most = MOST_DEFAULT;
     TRY(lines_of(invocation, most, err));
-    if (invocation_option(invocation, 'C') == NULL || !invocation->json) return SUCCESS;
-    return failure(err, ERROR_INVALID, "--csv and --json are two forms: give one");
+    return audit_check_form(invocation, err);
 }
 
 /* "actor=alice&since=7d": without the purpose, which each search states anew. Times stay as they were given. */

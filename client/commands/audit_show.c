@@ -152,10 +152,15 @@ struct result command_audit_show(struct invocation *invocation, struct error *er
     uint64_t number = 0;
 
     if (!text_to_u64(bytes_of_text(sequence), INT64_MAX, &number)) return line_check(invocation, no_number(sequence, err));
+    TRY(line_check(invocation, audit_check_form(invocation, err)));
     TRY(buffer_format(&path, err, "/audit/events/%s?facts=true", sequence));
     TRY(audit_add_purpose(invocation, '&', &path, err));
     TRY(audit_add_within(invocation, '&', &path, err));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     TRY(audit_advised(invocation, session, api_call_in(session, "GET", buffer_text(&path), NULL, &event, err), err));
-    return invocation->json ? api_print(invocation, event, err) : print_whole(event, err);
+    if (invocation->json) return api_print(invocation, event, err);
+    if (invocation_option(invocation, 'C') == NULL) return print_whole(event, err);
+    audit_print_csv_titles();
+    audit_print_csv_event(event);
+    return SUCCESS;
 }

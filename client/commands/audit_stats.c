@@ -109,8 +109,7 @@ static struct result print_counts(const struct invocation *invocation, const jso
 
 static struct result check_form(struct invocation *invocation, struct error *err)
 {
-    if (invocation_option(invocation, 'C') == NULL || !invocation->json) return SUCCESS;
-    return line_check(invocation, failure(err, ERROR_INVALID, "--csv and --json are two forms: give one"));
+    return line_check(invocation, audit_check_form(invocation, err));
 }
 
 static const struct column outcome_columns[] = {{"ACTION", "name"},   {"EVENTS", "events"}, {"ALLOWED", "allowed"},

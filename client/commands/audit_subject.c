@@ -178,8 +178,7 @@ struct result command_audit_subject(struct invocation *invocation, struct error 
     if (!is_own && invocation_option(invocation, 'p') == NULL)
         return line_check(invocation,
                           failure(err, ERROR_INVALID, "--purpose is needed: why you look at what is held about another person"));
-    if (copy.is_csv && invocation->json)
-        return line_check(invocation, failure(err, ERROR_INVALID, "--csv and --json are two forms: give one"));
+    TRY(line_check(invocation, audit_check_form(invocation, err)));
     TRY(command_session(invocation, invocation->operands[0], &session, err));
     copy.session = session;
     const struct result shown = show_all(&copy, is_own, err);

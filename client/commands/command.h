@@ -44,8 +44,10 @@ struct command {
     RESULT (*run)(struct invocation *invocation, struct error *err);
 };
 
-#define OPERANDS_MAX      0x7fffffffu /* as many as the kernel passes on */
-#define OPTION_VALUES_MAX 64
+/** Added to the letter that `audit search` has for a condition: `audit export` has other options of these letters, so a condition has its long name only there. */
+#define AUDIT_EXPORT_CONDITION 128
+#define OPERANDS_MAX           0x7fffffffu /* as many as the kernel passes on */
+#define OPTION_VALUES_MAX      64
 
 /** One run of the program. */
 struct invocation {

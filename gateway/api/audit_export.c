@@ -167,35 +167,18 @@ struct result target_audit_export(struct request *request, struct lookup *lookup
 
 /* ---- filters that no key stands for ---- */
 
-static struct result add_key(json_t *keys, const char *kind, const char *name, size_t length, struct error *err)
-{
-    json_t *key = json_sprintf("%s%.*s", kind, (int)length, name);
-
-    if (key != NULL && json_array_append_new(keys, key) == 0) return SUCCESS;
-    return failure(err, ERROR_NO_MEMORY, "no memory for the keys of a filter");
-}
-
-/* Names below one of two segments stand under prj:, of one under org:. */
-static struct result add_key_of_prefix(json_t *keys, const char *prefix, struct error *err)
-{
-    const size_t first = strcspn(prefix, "/");
-    const size_t second = prefix[first] == '\0' ? 0 : strcspn(prefix + first + 1, "/");
-
-    return second == 0 ? add_key(keys, "org:", prefix, first, err) : add_key(keys, "prj:", prefix, first + 1 + second, err);
-}
-
 static struct result keys_of_filter(const json_t *filter, json_t *keys, struct error *err)
 {
-    const char *resource = json_text_of(filter, "resource"), *prefix = json_text_of(filter, "prefix");
-    const char *actor = json_text_of(filter, "actor"), *outcome = json_text_of(filter, "outcome");
+    static const char *const conditions[] = {"resource", "prefix", "actor", "outcome"};
     char key[LEAF_KEY_MAX + 1];
+    bool is_exact = false;
 
-    if (resource != NULL) TRY(add_key(keys, "res:", resource, strlen(resource), err));
-    if (prefix != NULL) TRY(add_key_of_prefix(keys, prefix, err));
-    (void)snprintf(key, sizeof key, "act:%s", actor == NULL ? "" : actor);
-    if (actor != NULL && leaf_key_is_possible(key)) TRY(add_key(keys, "act:", actor, strlen(actor), err));
-    (void)snprintf(key, sizeof key, "out:%s", outcome == NULL ? "" : outcome);
-    if (outcome != NULL && leaf_key_is_possible(key)) TRY(add_key(keys, "out:", outcome, strlen(outcome), err));
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
+        const char *value = json_text_of(filter, conditions[i]);
+        if (value == NULL || !leaf_key_of_condition(conditions[i], value, key, &is_exact)) continue;
+        if (json_array_append_new(keys, json_string(key)) != 0)
+            return failure(err, ERROR_NO_MEMORY, "no memory for the keys of a filter");
+    }
     return SUCCESS;
 }
 

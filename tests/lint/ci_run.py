@@ -80,7 +80,10 @@ def all_succeeds_without_a_signal(source):
     with tempfile.TemporaryDirectory() as place:
         made(source, place, ("nothing",))
         done = subprocess.run([os.path.join(place, ".ci/run")], env={**os.environ, "TMPDIR": place}, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 0 and "left out" in done.stdout, (done.stdout, done.stderr)
+        assert done.returncode == 0 and "left out" in done.stdout and "NOT RUN" not in done.stdout, (done.stdout, done.stderr)
+        write(place, "script/interop", "#!/bin/sh\necho tlog: a part >> \"$SIJIL_LEFT_OUT\"\n")
+        done = subprocess.run([os.path.join(place, ".ci/run")], env={**os.environ, "TMPDIR": place}, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0 and done.stdout.endswith("NOT RUN, as it could not be had: tlog: a part\n"), (done.stdout, done.stderr)
         write(place, "script/test", "#!/bin/sh\nexit 8\n")
         done = subprocess.run([os.path.join(place, ".ci/run")], env={**os.environ, "TMPDIR": place}, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 1 and "failed: script/test" in done.stdout, (done.stdout, done.stderr)

@@ -357,7 +357,14 @@ proctype owner() {
         :: db_size > 0 -> db_rows = FIRST(db_rows, db_size - 1) /* rewrites its row alone */
         :: db_size > 1 -> db_rows = db_rows & ~3; db_frontier = db_frontier & ~3 /* rewrites the first event */
         :: has_backup -> db_size = kept_size; db_frontier = kept_frontier; db_rows = kept_rows
-        fi }
+        fi;
+#ifdef STANDBY
+        if
+        :: !promoted -> standby_size = db_size; standby_rows = db_rows; standby_frontier = db_frontier /* it comes to the standby, too */
+        :: true
+        fi
+#endif
+        }
     :: !has_backup -> atomic { has_backup = true; kept_size = db_size; kept_frontier = db_frontier; kept_rows = db_rows }
     :: break
     od
@@ -373,7 +380,7 @@ proctype failover() {
     od;
 #endif
     atomic { !promoted ->
-#ifndef NO_SYNCHRONOUS
+#if !defined(NO_SYNCHRONOUS) && ACTS == 0
         assert(CONTINUES(noted_root, noted_size, standby_frontier, standby_size)); /* what is signed is on the standby */
 #endif
         db_size = standby_size; db_rows = standby_rows; db_frontier = standby_frontier; promoted = true }

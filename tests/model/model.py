@@ -36,6 +36,7 @@ LARGE = (
     ("a gateway that dies twice, whoever owns the database", {"SIZE_MAX": 4, "EVENTS": 3, "ACTS": 3, "DEATHS": 2, "GATEWAYS": 1}, ()),
     ("a recovery while two gateways run", {**SMALL, "ACTS": 1, "DEATHS": 0}, ("RECOVERY",)),
     ("a standby that is promoted, three events", {**WIDE, "ACTS": 0, "DEATHS": 1}, ("STANDBY", "KEPT")),
+    ("a standby that is promoted, a gateway that dies, whoever owns the database", {**SMALL, "ACTS": 1, "DEATHS": 1, "GATEWAYS": 1}, ("STANDBY",)),
     ("sijil-keyd restored, two gateways: cosigned checkpoints are one history", {**SMALL, "ACTS": 1, "DEATHS": 0}, ("KEYD_RESTORE", "WITNESS")),
 )
 BREAKS = (

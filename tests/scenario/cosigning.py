@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -371,7 +372,7 @@ def without_a_quorum_rights_are_taken_and_not_made():
 
 
 def what_was_set_back_together_is_refused():
-    """Database and keyd's folder from one older copy: both agree with each other, and only the witnesses know more."""
+    """Database and keyd's folder from one older copy: both agree with each other, and only the witnesses know more. Then the folder alone, which would sign what is there."""
     old, newer = server.folder + ".old", server.folder + ".newer"
     assert server.stop() == 0
     subprocess.run(["cp", "-a", server.folder, old], check=True)
@@ -387,6 +388,14 @@ def what_was_set_back_together_is_refused():
     assert "were set back together" in log_text(), log_text()[-3000:]
     os.rename(server.folder, old)
     os.rename(newer, server.folder)
+    keyd, said = os.path.join(server.folder, "keyd"), len(log_text())
+    os.rename(keyd, keyd + ".newer")
+    subprocess.run(["cp", "-a", os.path.join(old, "keyd"), keyd], check=True)
+    server.start(wait=False)
+    assert server.process.wait(90) != 0
+    assert "were set back together" in log_text()[said:], log_text()[-3000:]
+    shutil.rmtree(keyd)
+    os.rename(keyd + ".newer", keyd)
     server.start()
     grow()
 

@@ -74,7 +74,10 @@ def nonce():
 
 def ask(login, key, **more):
     document = {"key": key, "nonce": nonce(), **more}
-    return Client(server, state["logins"][login]).api("POST", "/audit/exports", document)
+    made = Client(server, state["logins"][login]).api("POST", "/audit/exports", document)
+    if "open" in more:
+        state.setdefault("opened", set()).add(made["number"])
+    return made
 
 
 def get_lines(login, number, within, **words):
@@ -265,7 +268,8 @@ def filters_that_no_key_stands_for_are_told_so():
     client = Client(server, state["logins"]["auditor"])
     pseudonym = "ab" * 32
     for wanted, keys in (({"resource": "main/models/digits", "outcome": "denied"}, ["res:main/models/digits", "out:denied"]),
-                         ({"prefix": "main/models/vision/x"}, ["prj:main/models"]), ({"prefix": "main"}, ["org:main"]),
+                         ({"prefix": "main/models/vision/x"}, ["prj:main/models"]), ({"prefix": "main"}, ["org:main"]), ({"prefix": "main/"}, ["org:main"]), ({"prefix": "main//models"}, []),
+                         ({"resource": "main/models/digits:v1"}, []), ({"prefix": "/main"}, []),
                          ({"actor": pseudonym, "address": "192.0.2.1"}, ["act:" + pseudonym]), ({"country": "AE"}, [])):
         answer = client.call("POST", "/api/v1/audit/exports", json.dumps({"nonce": nonce(), "filter": wanted}), {"Content-Type": "application/json"},
                              scope="registry:admin:*")
@@ -330,6 +334,23 @@ def the_command_line_exports_and_goes_on():
     sijil("audit", "export", host, "--key", "org:main", "--log-key", another, "-o", folder + "/none", code=1)
     sijil("audit", "export", host, "--key", "bad", "-o", folder + "/none", code=1)
     assert not [name for name in os.listdir(folder) if name.startswith("none")]
+    for number, (words, key) in enumerate(((("--resource", "main/models/digits"), "res:main/models/digits"), (("--prefix", "main"), "org:main"),
+                                           (("--prefix", "main/models"), "prj:main/models"), (("--prefix", "main/"), "org:main"), (("--outcome", "denied"), "out:denied"), (("--actor", "system"), "act:system"))):
+        told = sijil("audit", "export", host, *words, "-o", f"{folder}/key-{number}")
+        assert f"events under {key};" in told and "NO EVENT" not in told, told
+    told = sijil("audit", "export", host, "--prefix", "main/mod", "-o", folder + "/empty")
+    assert "0 events under prj:main/mod;" in told and "NO EVENT of this range stands under prj:main/mod. Does this name exist?" in told, told
+    for words, said in ((("--prefix", "/main"), "whole segments"), (("--prefix", "main//models"), "whole segments"), (("--resource", "main/models/digits:v1"), "whole segments"),
+                        (("--resource", "main/models/digits@sha256"), "whole segments"), (("--actor", "alice"), "pseudonym")):
+        assert said in sijil("audit", "export", host, *words, "-o", folder + "/none", code=1), words
+    for words, keys in ((("--resource", "main/models/digits", "--outcome", "denied"), ["res:main/models/digits", "out:denied"]), (("--country", "AE"), []),
+                        (("--key", "org:main", "--action", "blob.read"), ["org:main"]), (("--prefix", "main/models/vision"), ["prj:main/models"])):
+        told = sijil("audit", "export", "localhost:1", *words, "-o", folder + "/none", code=1)  # nothing is sent: nobody is there
+        assert "completeness can't be proven" in told and [line.split("--key ")[1] for line in told.split("\n") if "--key " in line] == keys, told
+    for words in (("-a", "system"), ("-P", "main"), ("-C", "AE")):  # a letter of a search means no condition here
+        assert f"there is no option {words[0]}" in sijil("audit", "export", host, *words, "-o", folder + "/none", code=2)
+    opened = sijil("audit", "search", host, "--action", "audit.export", "--detail", "opened", "--lines", "all", "--json")
+    assert {json.loads(line)["entry"]["seq"] for line in opened.splitlines() if line.startswith("{")} == state["opened"], opened
     sijil("audit", "export", host, "-o", folder + "/none", code=2)
     sijil("audit", "export", host, "--key", "org:main", code=2)
     begun = f"{folder}/main.ndjson"
@@ -342,7 +363,9 @@ def the_command_line_exports_and_goes_on():
     told = sijil("audit", "export", host, "--continue", "-o", folder + "/begun", code=3)
     assert "begun.part is kept: --continue goes on with it, as the login that has begun it" in told, told
     sijil("login", host, "--username", name, "--ca-file", server.ca_file, text=secret + "\n")
-    sijil("audit", "export", host, "--continue", "-o", folder + "/begun")
+    for words, code in ((("--resource", "main/models/digits"), 2), (("--from", "1"), 2), (("--key", "org:other"), 1), (("--nonce", "ab" * 16), 1)):
+        sijil("audit", "export", host, "--continue", *words, "-o", folder + "/begun", code=code)
+    sijil("audit", "export", host, "--continue", "--key", "org:main", "-o", folder + "/begun")
     with open(folder + "/begun", "rb") as file:
         assert file.read() == content
     report = json.loads(sijil("audit", "export", host, "--json", "--key", "out:denied", "--open", "--purpose", "a test", "-o", folder + "/denied"))

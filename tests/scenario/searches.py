@@ -466,7 +466,13 @@ def the_command_line_searches():
                  f"pseudonym  {first['entry']['actor']}", f"decision   {first['entry']['why']['id']}", f"request    {first['entry']['req']}"):
         assert line in shown.splitlines(), (line, shown)
     assert local.strftime("%Y-%m-%d %H:%M:%S") in shown and "+0400" in shown and why[2].strip() in shown, shown
-    assert "+0400" in sijil("audit", "tail", host, "-n", "1"), "the reader's zone"
+    for asked in (["tail", host, "-n", "1"], ["checkpoints", host, "-n", "1"], ["saved", host]):
+        assert "+0400" in sijil("audit", *asked), (asked, "the reader's zone")
+    for asked, count, column in ((["tail", host, "-n", "3"], 3, "time"), (["show", host, str(first["seq"])], 1, "time"), (["checkpoints", host, "-n", "2"], 2, "stored"),
+                                 (["saved", host], 1, "saved")):
+        found = list(csv.DictReader(sijil("audit", *asked, "--csv").splitlines()))
+        assert len(found) == count and all(row[column].endswith("Z") and None not in row for row in found), (asked, found)
+        assert asked[0] != "show" or (found[0]["seq"], found[0]["outcome"]) == (str(first["seq"]), "denied"), found
     lines = sijil("audit", "actors", host, "--purpose", "a test", *words, "--csv").split("\n")
     assert lines[0] == "subject,events,denied,failed,first,last,pseudonym" and len(lines) == len(actors) + 2 and '"alice"' in "".join(lines), lines
     assert all(row["first"].endswith("Z") and row["failed"] == "0" for row in csv.DictReader(lines)), "UTC, and a number"
@@ -476,7 +482,8 @@ def the_command_line_searches():
     rows = list(csv.DictReader(lines))
     assert lines[0] == "kind,name,events,allowed,denied,failed,completed" and {row["kind"] for row in rows} == {"action", "rule"}, lines
     assert all(int(row["events"]) == int(row["denied"]) and None not in row for row in rows), rows
-    for wrong in (["search", host, "--csv", "--json"], ["stats", host, "--csv", "--json"], ["search", host, "--lines", "0"],
+    for wrong in (["search", host, "--csv", "--json"], ["stats", host, "--csv", "--json"], ["tail", host, "--csv", "--json"], ["show", host, "1", "--csv", "--json"],
+                  ["checkpoints", host, "--csv", "--json"], ["saved", host, "--csv", "--json"], ["search", host, "--lines", "0"],
                   ["timeline", host, "--by", "week"]):
         sijil("audit", *wrong, code=2)
     sijil("audit", "search", host, "--network", "10.0.0.0/8", "--purpose", "a test", code=1)

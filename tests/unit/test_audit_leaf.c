@@ -371,9 +371,49 @@ static void commitments_bind_salt_and_payload(void **state)
     assert_memory_not_equal(commitment, other, sizeof other);
 }
 
+static void a_condition_of_a_search_means_one_key(void **state)
+{
+    static const struct {
+        const char *condition, *value, *key; /* NULL: none */
+        bool is_exact;
+    } rows[] = {{"prefix", "acme", "org:acme", true},
+                {"prefix", "acme/", "org:acme", true},
+                {"prefix", "acme/models", "prj:acme/models", true},
+                {"prefix", "acme/models/", "prj:acme/models", true},
+                {"prefix", "acme/models/vision/x", "prj:acme/models", false},
+                {"resource", "acme/models/digits", "res:acme/models/digits", true},
+                {"outcome", "denied", "out:denied", true},
+                {"actor", "system", "act:system", true},
+                {"prefix", "", NULL, false},
+                {"prefix", "/", NULL, false},
+                {"prefix", "/acme", NULL, false},
+                {"prefix", "acme//models", NULL, false},
+                {"prefix", "acme/models//", NULL, false},
+                {"prefix", "acme/-m", NULL, false},
+                {"resource", "acme/models/digits:v1", NULL, false},
+                {"resource", "acme/models/digits@sha256", NULL, false},
+                {"resource", "acme/models/digits#x", NULL, false},
+                {"outcome", "allowed", NULL, false},
+                {"outcome", "denied,failed", NULL, false},
+                {"actor", "alice", NULL, false},
+                {"country", "AE", NULL, false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char key[LEAF_KEY_MAX + 1];
+        bool is_exact = false;
+        assert_int_equal(leaf_key_of_condition(rows[i].condition, rows[i].value, key, &is_exact), rows[i].key != NULL);
+        if (rows[i].key == NULL) continue;
+        assert_string_equal(key, rows[i].key);
+        assert_int_equal(is_exact, rows[i].is_exact);
+        assert_true(leaf_key_is_possible(key));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(a_condition_of_a_search_means_one_key),
         cmocka_unit_test(the_quick_reader_reads_the_same),
         cmocka_unit_test(a_glance_sees_what_an_event_was_about),
         cmocka_unit_test(a_leaf_is_read_and_written_to_the_byte),
