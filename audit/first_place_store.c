@@ -6,9 +6,10 @@
 /* clang-format off */
 static const struct pg_statement first_place_known_sql = {
     "first_place_known", "SELECT indexed FROM audit_search", "", "int8"};
+/* The subject is one value, not a join: so the index of the key is read in order, and no further than the first rows. */
 #define ROWS(of_key)                                                                                                                \
-    "SELECT b.block, b.list, d.list, b.key FROM audit_blind b JOIN audit_subject s ON s.id = b.subject"                             \
-    " LEFT JOIN audit_post d ON d.key = $5 AND d.block = b.block WHERE s.subject = $1 AND b.block <= $2 AND (b.block, b.key) > ($3, $4)" \
+    "SELECT b.block, b.list, d.list, b.key FROM audit_blind b LEFT JOIN audit_post d ON d.key = $5 AND d.block = b.block"                \
+    " WHERE b.subject = (SELECT id FROM audit_subject WHERE subject = $1) AND b.block <= $2 AND (b.block, b.key) > ($3, $4)"        \
     of_key " ORDER BY b.block, b.key LIMIT $6"
 static const struct pg_statement first_place_rows_sql = {
     "first_place_rows", ROWS(" AND b.key = $7"), "bytea int8 int8 int8 int8 int8 int8", "int8 bytea bytea int8"};
