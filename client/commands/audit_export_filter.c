@@ -5,15 +5,7 @@
 #include "audit/format/leaf.h"
 #include "client/commands/audit_priv.h"
 
-static const struct condition_row {
-    int letter; /* of searches */
-    const char *name;
-} conditions[] = {{'a', "actor"},  {'r', "resource"}, {'o', "outcome"}, {'P', "prefix"}, {'A', "action"},   {'d', "digest"},
-                  {'t', "tag"},    {'R', "rule"},     {'g', "region"},  {'x', "run"},    {'D', "decision"}, {'q', "request"},
-                  {'e', "detail"}, {'c', "country"},  {'i', "address"}, {'N', "network"}};
-#define CONDITION_COUNT (sizeof conditions / sizeof conditions[0])
-
-static const char *value_of(const struct invocation *invocation, const struct condition_row *condition)
+static const char *value_of(const struct invocation *invocation, const struct audit_condition *condition)
 {
     return invocation_option(invocation, AUDIT_EXPORT_CONDITION + condition->letter);
 }
@@ -22,7 +14,7 @@ size_t audit_export_conditions(const struct invocation *invocation)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < CONDITION_COUNT; i++) count += value_of(invocation, &conditions[i]) != NULL;
+    for (size_t i = 0; i < AUDIT_CONDITIONS; i++) count += value_of(invocation, &audit_conditions[i]) != NULL;
     return count;
 }
 
@@ -35,7 +27,7 @@ static void advise(struct invocation *invocation, const char *key)
 }
 
 /* A condition that looks like one with a key, and has none because of how it is written. */
-static struct result check_value(const struct condition_row *condition, const char *value, struct error *err)
+static struct result check_value(const struct audit_condition *condition, const char *value, struct error *err)
 {
     char key[AUDIT_KEY_SIZE];
     bool is_exact = false;
@@ -59,9 +51,9 @@ static struct result refuse(struct invocation *invocation, struct error *err)
     bool is_exact = false, is_any = key != NULL;
 
     if (key != NULL) advise(invocation, key);
-    for (size_t i = 0; i < CONDITION_COUNT; i++) {
-        const char *value = value_of(invocation, &conditions[i]);
-        if (value == NULL || !leaf_key_of_condition(conditions[i].name, value, provable, &is_exact)) continue;
+    for (size_t i = 0; i < AUDIT_CONDITIONS; i++) {
+        const char *value = value_of(invocation, &audit_conditions[i]);
+        if (value == NULL || !leaf_key_of_condition(audit_conditions[i].name, value, provable, &is_exact)) continue;
         advise(invocation, provable);
         is_any = true;
     }
@@ -84,11 +76,11 @@ struct result audit_export_key(struct invocation *invocation, char key_out[AUDIT
 
     if (key != NULL) (void)snprintf(key_out, AUDIT_KEY_SIZE, "%s", key);
     if (key != NULL && count == 0) return SUCCESS;
-    for (size_t i = 0; i < CONDITION_COUNT; i++) {
-        const char *value = value_of(invocation, &conditions[i]);
+    for (size_t i = 0; i < AUDIT_CONDITIONS; i++) {
+        const char *value = value_of(invocation, &audit_conditions[i]);
         if (value == NULL) continue;
-        TRY(check_value(&conditions[i], value, err));
-        if (key == NULL && count == 1 && leaf_key_of_condition(conditions[i].name, value, key_out, &is_exact) && is_exact)
+        TRY(check_value(&audit_conditions[i], value, err));
+        if (key == NULL && count == 1 && leaf_key_of_condition(audit_conditions[i].name, value, key_out, &is_exact) && is_exact)
             return SUCCESS;
     }
     return refuse(invocation, err);

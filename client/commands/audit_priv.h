@@ -18,6 +18,13 @@ RESULT audit_read_bound(const char *name, const struct buffer *text, uint64_t *b
 RESULT audit_check_times(const struct invocation *invocation, const char *letters, struct error *err);
 /** For an auditor of a part who was refused without --within: lists the auditor's roles, so that no one has to guess. */
 RESULT audit_advised(struct invocation *invocation, struct session *session, struct result result, const struct error *err);
+/** What a search can be narrowed by: the letter of the option, and its name, which is the parameter's. */
+struct audit_condition {
+    int letter;
+    const char *name;
+};
+#define AUDIT_CONDITIONS 16
+extern const struct audit_condition audit_conditions[AUDIT_CONDITIONS];
 /** How many conditions of a search `audit export` was given, beside --key and a range. */
 size_t audit_export_conditions(const struct invocation *invocation);
 /** The key whose export is asked for: --key, or the key that stands for the only condition. ERROR_INVALID: none does, and the report gets the keys that have all of it. */

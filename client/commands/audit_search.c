@@ -16,13 +16,10 @@
 #define UNTIL_MAX    ((uint64_t)1 << 53)
 
 /* The options that are parameters of the same name. */
-static const struct condition_row {
-    int letter;
-    const char *parameter;
-} conditions[] = {{'a', "actor"},    {'A', "action"},  {'r', "resource"}, {'P', "prefix"},  {'d', "digest"},
-                  {'t', "tag"},      {'o', "outcome"}, {'R', "rule"},     {'g', "region"},  {'x', "run"},
-                  {'D', "decision"}, {'q', "request"}, {'e', "detail"},   {'c', "country"}, {'i', "address"},
-                  {'N', "network"},  {'k', "key"},     {'p', "purpose"},  {'w', "within"}};
+const struct audit_condition audit_conditions[AUDIT_CONDITIONS] = {
+    {'a', "actor"},   {'A', "action"},  {'r', "resource"}, {'P', "prefix"}, {'d', "digest"},   {'t', "tag"},
+    {'o', "outcome"}, {'R', "rule"},    {'g', "region"},   {'x', "run"},    {'D', "decision"}, {'q', "request"},
+    {'e', "detail"},  {'c', "country"}, {'i', "address"},  {'N', "network"}};
 
 struct result audit_add_parameter(struct buffer *path, const char *name, const char *value, struct error *err)
 {
@@ -93,14 +90,25 @@ static struct result add_time(const struct invocation *invocation, int letter, c
     return value.length == 0 ? SUCCESS : audit_add_parameter(path, name, buffer_text(&value), err);
 }
 
+/* Those of `rows` that the command line has. */
+static struct result add_given(const struct invocation *invocation, const struct audit_condition *rows, size_t count,
+                               struct buffer *path, struct error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *value = invocation_option(invocation, rows[i].letter);
+        if (value != NULL) TRY(audit_add_parameter(path, rows[i].name, value, err));
+    }
+    return SUCCESS;
+}
+
 static struct result search_path(const struct invocation *invocation, const char *what, struct buffer *path, struct error *err)
 {
+    static const struct audit_condition further[] = {{'k', "key"}, {'p', "purpose"}, {'w', "within"}};
+
     TRY(buffer_format(path, err, "/audit/%s?order=%s", what,
                       invocation_option(invocation, 'O') == NULL ? "descending" : "ascending"));
-    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
-        const char *value = invocation_option(invocation, conditions[i].letter);
-        if (value != NULL) TRY(audit_add_parameter(path, conditions[i].parameter, value, err));
-    }
+    TRY(add_given(invocation, audit_conditions, AUDIT_CONDITIONS, path, err));
+    TRY(add_given(invocation, further, sizeof further / sizeof further[0], path, err));
     TRY(add_time(invocation, 's', "since", path, err));
     return add_time(invocation, 'u', "until", path, err);
 }
@@ -381,18 +389,10 @@ struct result audit_check_lines(const struct invocation *invocation, uint64_t *m
 /* "actor=alice&since=7d": without the purpose, which each search states anew. Times stay as they were given. */
 static struct result conditions_text(const struct invocation *invocation, struct buffer *text, struct error *err)
 {
-    static const struct condition_row times[] = {{'s', "since"}, {'u', "until"}};
+    static const struct audit_condition further[] = {{'k', "key"}, {'s', "since"}, {'u', "until"}};
 
-    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
-        const char *value = invocation_option(invocation, conditions[i].letter);
-        if (value != NULL && conditions[i].letter != 'p' && conditions[i].letter != 'w')
-            TRY(audit_add_parameter(text, conditions[i].parameter, value, err));
-    }
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
-        const char *value = invocation_option(invocation, times[i].letter);
-        if (value != NULL) TRY(audit_add_parameter(text, times[i].parameter, value, err));
-    }
-    return SUCCESS;
+    TRY(add_given(invocation, audit_conditions, AUDIT_CONDITIONS, text, err));
+    return add_given(invocation, further, sizeof further / sizeof further[0], text, err);
 }
 
 static struct result save(const struct invocation *invocation, struct session *session, const char *name, struct error *err)
