@@ -128,13 +128,20 @@ static const struct pg_statement *const statements[] = {
 /* clang-format on */
 const struct pg_table audit_check_table = PG_TABLE(statements);
 
-struct result check_load_entries(struct pg *pg, uint64_t first, uint64_t count, struct pg_rows **rows_out, struct error *err)
+/* Of the entries first <= number < end. */
+static struct result load_between(struct pg *pg, const struct pg_statement *statement, uint64_t first, uint64_t end,
+                                  struct pg_rows **rows_out, struct error *err)
 {
     struct pg_arguments arguments = {0};
 
     pg_add_int8(&arguments, (int64_t)first);
-    pg_add_int8(&arguments, (int64_t)(first + count));
-    return pg_run(pg, &check_entries_sql, &arguments, rows_out, err);
+    pg_add_int8(&arguments, (int64_t)end);
+    return pg_run(pg, statement, &arguments, rows_out, err);
+}
+
+struct result check_load_entries(struct pg *pg, uint64_t first, uint64_t count, struct pg_rows **rows_out, struct error *err)
+{
+    return load_between(pg, &check_entries_sql, first, first + count, rows_out, err);
 }
 
 struct result check_find_unexpected_key(struct pg *pg, const struct log_check *check, uint64_t *sequence_out, struct error *err)
@@ -379,20 +386,12 @@ struct result check_load_link_of(struct pg *pg, uint64_t entry, struct pg_rows *
 
 struct result check_load_tellings(struct pg *pg, uint64_t first, uint64_t end, struct pg_rows **rows_out, struct error *err)
 {
-    struct pg_arguments arguments = {0};
-
-    pg_add_int8(&arguments, (int64_t)first);
-    pg_add_int8(&arguments, (int64_t)end);
-    return pg_run(pg, &check_tellings_sql, &arguments, rows_out, err);
+    return load_between(pg, &check_tellings_sql, first, end, rows_out, err);
 }
 
 struct result check_load_makers(struct pg *pg, uint64_t first, uint64_t end, struct pg_rows **rows_out, struct error *err)
 {
-    struct pg_arguments arguments = {0};
-
-    pg_add_int8(&arguments, (int64_t)first);
-    pg_add_int8(&arguments, (int64_t)end);
-    return pg_run(pg, &check_makers_sql, &arguments, rows_out, err);
+    return load_between(pg, &check_makers_sql, first, end, rows_out, err);
 }
 
 struct result check_load_removed_tags(struct pg *pg, const struct bytes *repositories, const struct bytes *tags, size_t count,
